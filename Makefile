@@ -1,0 +1,48 @@
+# `make` lists the targets. The first target that needs it creates the environment in .venv.
+
+BASE_PYTHON ?= $(shell command -v python3.11 || echo python3)
+PYTHON := .venv/bin/python
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-fast bench lint format clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP)  ## create .venv with Python 3.11 and install everything into it
+
+# torch comes first and alone: resolved together with the rest, pip may fetch CUDA packages.
+$(STAMP): pyproject.toml .ci/constraints.txt
+	@$(BASE_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+		echo "error: '$(BASE_PYTHON)' is not Python 3.11, the last that has wheels of dgl;" \
+			"install it, or name it: make install BASE_PYTHON=..." >&2; exit 2; }
+	$(BASE_PYTHON) -m venv .venv
+	$(PYTHON) -m pip install torch==2.13.0
+	$(PYTHON) -m pip install -c .ci/constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## place an attention block at random on the small fabric and simulate it
+	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0
+
+test: $(STAMP)  ## run all tests on two cores
+	$(PYTHON) -m pytest -n 2
+
+test-fast: $(STAMP)  ## run the tests that take no more than seconds
+	$(PYTHON) -m pytest -n 2 -m "not slow"
+
+bench: $(STAMP)  ## measure the speed of the simulator
+	$(PYTHON) -m placer.bench
+
+lint: $(STAMP)  ## check style, format and types
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+
+format: $(STAMP)  ## format the code and fix what can be fixed
+	$(PYTHON) -m ruff format
+	$(PYTHON) -m ruff check --fix
+
+clean:  ## remove caches; keep .venv and data
+	rm -rf .hypothesis .benchmarks .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	find placer costmodel tests -type d -name __pycache__ -prune -exec rm -rf {} +

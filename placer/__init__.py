@@ -1,0 +1,1 @@
+"""Placement and routing on reconfigurable dataflow hardware: fabric, workloads, simulator, placers."""

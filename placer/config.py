@@ -1,0 +1,249 @@
+"""Configuration at the edge of the program: Hydra composes YAML files, dataclasses come out.
+
+This is the only module that knows Hydra. A command is three lines: `run_command` composes
+`conf/<command>.yaml` with the overrides of the command line, `to_dataclass` checks the result, and
+a plain function of the library does the work. Notebooks and tests use `load_fabric` and
+`compose_config`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from placer.errors import InputError
+from placer.fabric import Fabric
+
+CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
+
+T = TypeVar("T")
+
+_NOT_GIVEN = "???"  # how YAML files mark a value that the user must set
+
+
+def compose_config(
+    config_name: str, overrides: Sequence[str] = (), directory: Path = CONF_DIR
+) -> DictConfig:
+    """`directory/config_name.yaml` with its defaults list and `overrides` such as "seed=1".
+
+    Raises InputError for an override that cannot be read or names no known key or choice.
+    """
+    try:
+        with initialize_config_dir(str(directory), version_base="1.3"):
+            return compose(config_name, list(overrides))
+    except HydraException as error:
+        raise InputError(_explain(error)) from error
+
+
+def load_fabric(name: str, overrides: Sequence[str] = ()) -> Fabric:
+    """The fabric `conf/fabric/<name>.yaml`, changed by overrides such as "link.hop_cycles=3".
+
+    Raises InputError for an unknown name, key or value.
+    """
+    names = choices("fabric")
+    if name not in names:
+        raise InputError(f"unknown fabric {name!r}; {_allowed(name, names)}")
+    return to_dataclass(Fabric, compose_config(name, overrides, CONF_DIR / "fabric"))
+
+
+def choices(group: str, directory: Path = CONF_DIR) -> list[str]:
+    """Names of the files in `directory/group`: what may stand behind `<group>=`."""
+    return sorted(path.stem for path in (directory / group).glob("*.yaml"))
+
+
+def to_dataclass(schema: type[T], config: DictConfig) -> T:
+    """`config` as an instance of the dataclass `schema`, nested dataclasses included.
+
+    Understands int, float, bool, str, Path, Enum (by value if it is text, else by name), Literal,
+    X | None, dict[str, X], list[X] and tuple[X, ...]. OmegaConf's structured configs cannot serve:
+    they refuse to merge into nested frozen dataclasses, know no Literal and make tuples lists.
+
+    Raises InputError that names the key, the value seen and what is allowed.
+    """
+    try:
+        given = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise InputError(f"{error.full_key}: {_first_line(error)}") from error
+    result: T = _build(schema, given, "")
+    return result
+
+
+def run_command(
+    main: Callable[[DictConfig], None],
+    config_name: str,
+    arguments: Sequence[str] | None = None,
+    directory: Path = CONF_DIR,
+) -> NoReturn:
+    """Run `main` on `conf/<config_name>.yaml` and the command line, then exit.
+
+    `arguments` stand in for the command line, `directory` for `conf`.
+
+    Exit code 0 when `main` returns, 2 with one line on stderr when the input is wrong, 130 when the
+    user interrupts. The working directory stays as it is and nothing is written but by `main`.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        if {"-h", "--help"} & set(arguments):
+            sys.stdout.write(_help_text(config_name, directory))
+        else:
+            main(compose_config(config_name, _overrides(arguments), directory))
+    except InputError as error:
+        _exit(2, f"error: {error}")
+    except (HydraException, OmegaConfBaseException) as error:
+        _exit(2, f"error: {_first_line(error)}")
+    except KeyboardInterrupt:
+        _exit(130, "interrupted")
+    sys.exit(0)
+
+
+def _exit(code: int, message: str) -> NoReturn:
+    sys.stderr.write(message + "\n")
+    sys.exit(code)
+
+
+def _overrides(arguments: Sequence[str]) -> Sequence[str]:
+    for argument in arguments:
+        if argument.startswith("-"):
+            raise InputError(
+                f"unknown option {argument!r}; allowed: --help, and overrides such as seed=1"
+            )
+    return arguments
+
+
+def _help_text(config_name: str, directory: Path) -> str:
+    """Usage, the command's own configuration file with its comments, and the choices per group."""
+    path = directory / f"{config_name}.yaml"
+    root = OmegaConf.load(path)
+    assert isinstance(root, DictConfig), f"{path} must hold a mapping"
+    entries = [entry for entry in root.get("defaults", []) if isinstance(entry, DictConfig)]
+    groups = [str(group) for entry in entries for group in entry]
+    lines = [f"  {group}={'|'.join(choices(group, directory))}" for group in groups]
+    return "\n".join(
+        [
+            f"usage: {_program()} [key=value ...]",
+            "",
+            path.read_text(encoding="utf-8").rstrip(),
+            "",
+            f"Choices, described in {directory.name}/<group>/<choice>.yaml:",
+            *lines,
+            "Every field can be set, also one of a choice: group.field=value",
+            "",
+        ]
+    )
+
+
+def _program() -> str:
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return "<command>" if spec is None else f"python -m {spec.name.removesuffix('.__main__')}"
+
+
+def _explain(error: HydraException) -> str:
+    """One line that says what was wrong with an override and what is allowed."""
+    cause = error.__cause__
+    if isinstance(error, MissingConfigException) and error.options is not None:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        return f"unknown choice {group}={choice}; {_allowed(choice, error.options)}"
+    if isinstance(cause, OmegaConfBaseException) and isinstance(cause.parent_node, DictConfig):
+        keys = [str(key) for key in cause.parent_node if key != "hydra"]
+        return f"unknown key {cause.full_key!r}; {_allowed(str(cause.key), keys)}"
+    if isinstance(error, OverrideParseException):
+        return f"cannot read {error.override!r}; write key=value, for example seed=1"
+    return _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    """The message without the internals that Hydra and OmegaConf add below it."""
+    return str(error).partition("\n")[0]
+
+
+def _allowed(seen: str, allowed: Iterable[str]) -> str:
+    """What the user may write instead of `seen`, with a guess if one comes close."""
+    names = sorted(allowed)
+    matches = [name for name in names if name.startswith(seen)] or get_close_matches(seen, names)
+    hint = f"did you mean {matches[0]!r}? " if matches else ""
+    return f"{hint}allowed: {', '.join(names) or 'none'}"
+
+
+def _build(schema: Any, given: Any, where: str) -> Any:
+    """An instance of the dataclass `schema`; `where` is the key of this part of the config."""
+    if not isinstance(given, dict):
+        raise _wrong_type(where, given, "a group of keys: " + ", ".join(_field_names(schema)))
+    prefix = f"{where}." if where else ""
+    names = _field_names(schema)
+    for key, value in given.items():
+        if key not in names:
+            raise InputError(
+                f"unknown key {prefix}{key} (value {value!r}); {_allowed(str(key), names)}"
+            )
+    types = get_type_hints(schema)
+    given = {key: value for key, value in given.items() if value != _NOT_GIVEN}
+    for field in fields(schema):
+        has_default = field.default is not MISSING or field.default_factory is not MISSING
+        if field.init and field.name not in given and not has_default:
+            expected = _describe(types[field.name])
+            raise InputError(f"missing value: set {prefix}{field.name}=<{expected}>")
+    return schema(
+        **{key: _convert(types[key], value, prefix + key) for key, value in given.items()}
+    )
+
+
+def _field_names(schema: Any) -> list[str]:
+    return [field.name for field in fields(schema) if field.init]
+
+
+def _convert(expected: Any, value: Any, key: str) -> Any:
+    """`value` as the annotated type `expected`."""
+    origin, arguments = get_origin(expected), get_args(expected)
+    if is_dataclass(expected):
+        return _build(expected, value, key)
+    if origin in (Union, UnionType):
+        (inner,) = (argument for argument in arguments if argument is not NoneType)
+        return None if value is None else _convert(inner, value, key)
+    if origin is Literal:
+        return _pick({str(choice): choice for choice in arguments}, value, key)
+    if origin is dict and isinstance(value, dict):
+        return {k: _convert(arguments[1], item, f"{key}.{k}") for k, item in value.items()}
+    if origin in (list, tuple) and isinstance(value, list):
+        return origin(_convert(arguments[0], item, f"{key}[{i}]") for i, item in enumerate(value))
+    return _convert_scalar(expected, value, key)
+
+
+def _convert_scalar(expected: Any, value: Any, key: str) -> Any:
+    if isinstance(expected, type) and issubclass(expected, Enum):
+        return _pick({_choice_name(member): member for member in expected}, value, key)
+    if expected is Any or type(value) is expected:  # exact: True is no int here
+        return value
+    if expected is float and type(value) is int:
+        return float(value)
+    if expected is Path and isinstance(value, str):
+        return Path(value)
+    raise _wrong_type(key, value, _describe(expected))
+
+
+def _choice_name(member: Enum) -> str:
+    return member.value if isinstance(member.value, str) else member.name.lower()
+
+
+def _pick(allowed: dict[str, Any], value: Any, key: str) -> Any:
+    if str(value) not in allowed:
+        raise InputError(f"{key}={value!r} is no choice; {_allowed(str(value), allowed)}")
+    return allowed[str(value)]
+
+
+def _wrong_type(key: str, value: Any, expected: str) -> InputError:
+    return InputError(f"{key}={value!r} has the wrong type; expected {expected}")
+
+
+def _describe(expected: Any) -> str:
+    return expected.__name__ if isinstance(expected, type) else str(expected)

@@ -1,0 +1,296 @@
+"""The dataflow graph: operations and tensors of a model, with shapes, and its JSON file format.
+
+`placer.ops` says what each kind of op means; `placer.workloads` makes graphs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from placer.errors import InputError
+from placer.ops import (
+    ATTRIBUTES,
+    SINK_KINDS,
+    SOURCE_KINDS,
+    Op,
+    OpAttributes,
+    OpKind,
+    Shape,
+    Weights,
+    held_weights,
+    output_shape,
+)
+
+__all__ = ["DataflowGraph", "Op", "OpAttributes", "OpKind", "Shape", "Tensor"]
+__all__ += ["from_json", "to_json"]
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """What an op makes: a matrix, or one matrix per head."""
+
+    name: str
+    shape: Shape  # (rows, columns) or (heads, rows, columns)
+
+    @property
+    def heads(self) -> int:
+        return self.shape[0] if len(self.shape) == 3 else 1
+
+    @property
+    def rows(self) -> int:
+        return self.shape[-2]
+
+    @property
+    def columns(self) -> int:
+        return self.shape[-1]
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class DataflowGraph:
+    """Ops in topological order; a topological order is made if they are given in another one.
+
+    Raises InputError for an unknown tensor, a cycle, a name used twice, shapes that do not fit,
+    a tensor that nobody reads, and a graph without input or output.
+    """
+
+    name: str
+    family: str  # kind of workload: "gemm", "mha", "bert_large", ...
+    ops: tuple[Op, ...]
+
+    def __post_init__(self) -> None:
+        where = f"graph {self.name!r}"
+        for text in (self.name, self.family):
+            if not text or not text.isprintable():
+                raise InputError(f"{where}: name and family must be printable text, got {text!r}")
+        _check_names(where, self.ops)
+        object.__setattr__(self, "ops", tuple(_topological(where, self.ops)))
+        _check_ends(where, self.ops)
+        _check_weights(where, self)
+
+    @cached_property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Every tensor by name; the tensor of an op has the op's name."""
+        tensors: dict[str, Tensor] = {}
+        for op in self.ops:
+            shapes = [tensors[name].shape for name in op.inputs]
+            tensors[op.name] = Tensor(op.name, output_shape(op, shapes))
+        return tensors
+
+    @cached_property
+    def consumers(self) -> Mapping[str, tuple[Op, ...]]:
+        """Ops that read a tensor, by tensor name, in topological order, each once."""
+        consumers: dict[str, list[Op]] = {op.name: [] for op in self.ops}
+        for op in self.ops:
+            for name in dict.fromkeys(op.inputs):
+                consumers[name].append(op)
+        return {name: tuple(ops) for name, ops in consumers.items()}
+
+    @cached_property
+    def weights(self) -> Mapping[str, Shape]:
+        """Shape of every weight by name; several ops may hold the same one."""
+        return {name: shape for op in self.ops for name, shape in self.weights_of(op).items()}
+
+    @property
+    def total_macs(self) -> int:
+        return sum(self.macs(op) for op in self.ops)
+
+    def input_shapes(self, op: Op) -> list[Shape]:
+        return [self.tensors[name].shape for name in op.inputs]
+
+    def weights_of(self, op: Op) -> Weights:
+        """Weights that `op` holds; resident, but for an embedding's table, which is in DRAM."""
+        return held_weights(op, self.input_shapes(op))
+
+    def macs(self, op: Op) -> int:
+        """Multiply-accumulates of a matrix product; 0 for other ops (see `elements`)."""
+        match op.kind:
+            case OpKind.LINEAR:
+                inner = self.tensors[op.inputs[0]].columns
+            case OpKind.MATMUL:
+                left = self.tensors[op.inputs[0]]
+                inner = left.rows if op.attributes.transpose_a else left.columns
+            case OpKind.WEIGHT_GRAD:
+                left = self.tensors[op.inputs[0]]
+                inner = left.heads * left.rows
+            case _:
+                inner = 0
+        return self.elements(op) * inner
+
+    def elements(self, op: Op) -> int:
+        """Numbers that `op` makes: the work of all ops that are no matrix product."""
+        return self.tensors[op.name].elements
+
+
+def _check_names(where: str, ops: Sequence[Op]) -> None:
+    repeated = [name for name, count in Counter(op.name for op in ops).items() if count > 1]
+    if repeated:
+        raise InputError(f"{where}: names used more than once: {repeated}; each op needs its own")
+    known = {op.name for op in ops if op.kind != OpKind.STORE}
+    for op in ops:
+        for name in op.inputs:
+            if name not in known:
+                raise InputError(
+                    f"{where}: op {op.name!r} reads {name!r}, which no op makes for reading"
+                )
+
+
+def _topological(where: str, ops: Sequence[Op]) -> Iterable[Op]:
+    """Ops with producers first; among those that are ready, the one given first."""
+    position = {op.name: index for index, op in enumerate(ops)}
+    missing = [len(set(op.inputs)) for op in ops]
+    readers: list[list[int]] = [[] for _ in ops]
+    for index, op in enumerate(ops):
+        for name in set(op.inputs):
+            readers[position[name]].append(index)
+    ready = [index for index, count in enumerate(missing) if count == 0]
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(ops[index])
+        for reader in readers[index]:
+            missing[reader] -= 1
+            if missing[reader] == 0:
+                heapq.heappush(ready, reader)
+    if len(order) < len(ops):
+        cycle = _find_cycle({ops[i].name: ops[i] for i, count in enumerate(missing) if count})
+        raise InputError(f"{where}: cycle {' -> '.join(cycle)}; a graph must have none")
+    return order
+
+
+def _find_cycle(stuck: Mapping[str, Op]) -> list[str]:
+    """A cycle among ops each of which waits for another one of them, in the way of the data."""
+    path = [next(iter(stuck))]
+    while path[-1] not in path[:-1]:
+        path.append(next(name for name in stuck[path[-1]].inputs if name in stuck))
+    return path[path.index(path[-1]) :][::-1]
+
+
+def _check_ends(where: str, ops: Sequence[Op]) -> None:
+    if not any(op.kind in SOURCE_KINDS for op in ops):
+        raise InputError(f"{where}: no input; a graph needs a load or an embedding")
+    if not any(op.kind in SINK_KINDS for op in ops):
+        raise InputError(f"{where}: no output; a graph needs a store or a weight_grad")
+    read = {name for op in ops for name in op.inputs}
+    for op in ops:
+        if op.kind not in SINK_KINDS and op.name not in read:
+            raise InputError(
+                f"{where}: nobody reads the tensor of op {op.name!r}; store it or remove the op"
+            )
+        if op.kind in SINK_KINDS and op.name in read:
+            raise InputError(f"{where}: the tensor of {op.kind} {op.name!r} cannot be read")
+
+
+def _check_weights(where: str, graph: DataflowGraph) -> None:
+    """Ops that share a weight, or make its gradient, must agree on its shape."""
+    known: Weights = {}
+    for op in graph.ops:
+        shapes = graph.weights_of(op)
+        if op.kind == OpKind.WEIGHT_GRAD:
+            shapes = {op.attributes.weight: graph.tensors[op.name].shape}
+        for name, shape in shapes.items():
+            if known.setdefault(name, shape) != shape:
+                raise InputError(
+                    f"{where}: op {op.name!r} takes weight {name!r} to have shape {list(shape)}, "
+                    f"another op {list(known[name])}"
+                )
+
+
+def to_json(graph: DataflowGraph) -> str:
+    """The graph as JSON text; `from_json` reads it."""
+    head = {"schema": SCHEMA_VERSION, "name": graph.name, "family": graph.family}
+    return json.dumps({**head, "ops": [_op_to_dict(graph, op) for op in graph.ops]}, indent=1)
+
+
+def _op_to_dict(graph: DataflowGraph, op: Op) -> dict[str, Any]:
+    given = [name for name in ATTRIBUTES.get(op.kind, ()) if name != "shape"]
+    return {
+        "name": op.name,
+        "kind": str(op.kind),
+        "inputs": list(op.inputs),
+        "attributes": {name: getattr(op.attributes, name) for name in given},
+        "shape": list(graph.tensors[op.name].shape),
+    }
+
+
+def from_json(text: str) -> DataflowGraph:
+    """Read a graph; InputError says what is wrong with a file that is not one.
+
+    Shapes are needed for loads and embeddings only; where given for other ops, they must agree.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"graph file: not valid JSON ({error}); is it complete?") from error
+    document = _object("graph file", data, {"schema", "name", "family", "ops"})
+    schema = _value("graph file", "schema", document["schema"], int)
+    if schema != SCHEMA_VERSION:
+        raise InputError(f"graph file: schema {schema}; this version reads {SCHEMA_VERSION}")
+    name = _value("graph file", "name", document["name"], str)
+    family = _value("graph file", "family", document["family"], str)
+    entries = _value("graph file", "ops", document["ops"], list)
+    ops = [_op_from_dict(f"graph file, op {i}", entry) for i, entry in enumerate(entries)]
+    graph = DataflowGraph(name, family, tuple(op for op, _ in ops))
+    for op, shape in ops:
+        if shape and shape != graph.tensors[op.name].shape:
+            seen, right = list(shape), list(graph.tensors[op.name].shape)
+            raise InputError(f"graph file: op {op.name!r} has shape {seen}; should be {right}")
+    return graph
+
+
+_ATTRIBUTE_TYPES: dict[str, type] = {
+    item.name: type(item.default) for item in fields(OpAttributes) if item.name != "shape"
+}
+
+
+def _op_from_dict(where: str, data: object) -> tuple[Op, Shape]:
+    """The op and the shape that the file gives for its tensor, () if it gives none."""
+    entry = _object(where, data, {"name", "kind"}, {"inputs", "attributes", "shape"})
+    name = _value(where, "name", entry["name"], str)
+    kind = _value(where, "kind", entry["kind"], str)
+    if kind not in list(OpKind):
+        raise InputError(f"{where}: unknown kind {kind!r}; known kinds: {', '.join(OpKind)}")
+    inputs = _value(where, "inputs", entry.get("inputs", []), list)
+    shape = _value(where, "shape", entry.get("shape", []), list)
+    attributes = _object(where, entry.get("attributes", {}), set(), set(_ATTRIBUTE_TYPES))
+    values = {key: _value(where, key, v, _ATTRIBUTE_TYPES[key]) for key, v in attributes.items()}
+    sizes = tuple(_value(where, "shape", size, int) for size in shape)
+    if kind in SOURCE_KINDS:
+        values["shape"] = sizes
+    tensors = tuple(_value(where, "inputs", tensor, str) for tensor in inputs)
+    return Op(name, OpKind(kind), tensors, OpAttributes(**values)), sizes
+
+
+def _object(
+    where: str, data: object, needed: Set[str], optional: Set[str] = frozenset()
+) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise InputError(f"{where}: expected an object, got {type(data).__name__}")
+    missing, unknown = needed - data.keys(), data.keys() - needed - optional
+    if missing or unknown:
+        raise InputError(
+            f"{where}: missing fields {sorted(missing)}, unknown fields {sorted(unknown)}"
+        )
+    return data
+
+
+def _value(where: str, name: str, value: object, kind: type) -> Any:
+    """`value` if it has the type `kind`; integers pass as floats, truth values never as numbers."""
+    if kind is float and type(value) is int and abs(value) < 2**53:
+        return float(value)
+    if type(value) is not kind:
+        seen = type(value).__name__ if isinstance(value, list | dict) else f"{value!r:.80}"
+        raise InputError(f"{where}: {name} must be {kind.__name__}, got {seen}")
+    return value

@@ -1,0 +1,277 @@
+"""The operations of a dataflow graph: kinds, attributes, and what each makes of its inputs.
+
+Every op makes one tensor, which carries the op's name. A tensor is a matrix (rows, columns) or a
+stack of matrices (heads, rows, columns). Weights are not tensors: an op names the ones it holds.
+
+The row sums that give the gradients of bias vectors and of layernorm's gamma and beta are no ops:
+they are cheap, their operands are at hand where the gradient passes, and nothing waits for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+from placer.errors import InputError
+
+Shape = tuple[int, ...]
+Weights = dict[str, Shape]  # shape by name
+
+MAX_ELEMENTS = 2**31  # of one tensor or weight; more is a typing error, not a model
+
+
+class OpKind(StrEnum):
+    """What an op does."""
+
+    LOAD = "load"  # graph input from DRAM
+    STORE = "store"  # graph output to DRAM; its tensor is the copy in DRAM and has no readers
+    EMBEDDING = "embedding"  # rows gathered from a table in DRAM; the indices are a graph input
+    LINEAR = "linear"  # x[..., rows, K] times a resident weight[K, columns]
+    MATMUL = "matmul"  # product of two activations, per head if they have heads
+    ADD = "add"  # sum of two tensors of one shape
+    BIAS = "bias"  # plus a resident vector
+    SCALE = "scale"  # times a constant factor
+    RELU = "relu"
+    GELU = "gelu"
+    SOFTMAX = "softmax"  # over the last axis
+    LAYERNORM = "layernorm"  # over the last axis, then resident gamma and beta
+    TRANSPOSE = "transpose"  # of the last two axes
+    SPLIT_HEADS = "split_heads"  # [rows, heads * d] -> [heads, rows, d]
+    MERGE_HEADS = "merge_heads"  # [heads, rows, d] -> [rows, heads * d]
+    CONCAT = "concat"  # two or more tensors side by side on the last axis
+    SLICE = "slice"  # columns start:stop of the last axis
+    RELU_GRAD = "relu_grad"  # (dy, x) -> dx
+    GELU_GRAD = "gelu_grad"  # (dy, x) -> dx
+    SOFTMAX_GRAD = "softmax_grad"  # (dy, y) -> dx
+    LAYERNORM_GRAD = "layernorm_grad"  # (dy, x) -> dx, with the resident gamma
+    WEIGHT_GRAD = "weight_grad"  # (x, dy) -> x^T dy, accumulated on chip: has no readers
+
+
+SOURCE_KINDS = frozenset({OpKind.LOAD, OpKind.EMBEDDING})  # no tensor inputs
+SINK_KINDS = frozenset({OpKind.STORE, OpKind.WEIGHT_GRAD})  # nobody reads their tensor
+GRADIENT_KINDS = frozenset(  # of the backward pass only
+    {
+        OpKind.RELU_GRAD,
+        OpKind.GELU_GRAD,
+        OpKind.SOFTMAX_GRAD,
+        OpKind.LAYERNORM_GRAD,
+        OpKind.WEIGHT_GRAD,
+    }
+)
+_TWO_INPUTS = GRADIENT_KINDS | {OpKind.MATMUL, OpKind.ADD}
+
+
+@dataclass(frozen=True, slots=True)
+class OpAttributes:
+    """Constants of an op. Those that its kind does not have keep their default."""
+
+    shape: Shape = ()  # load, embedding: shape of the tensor
+    weight: str = ""  # name of the weight; layernorm holds `<weight>.gamma` and `<weight>.beta`
+    columns: int = 0  # linear: columns of the output
+    transposed_weight: bool = False  # linear: multiply by the transpose of weight[columns, K]
+    table_rows: int = 0  # embedding: rows of the table
+    transpose_a: bool = False  # matmul: left operand
+    transpose_b: bool = False  # matmul: right operand
+    factor: float = 1.0  # scale
+    causal: bool = False  # softmax: row i sees columns 0..i only
+    heads: int = 0  # split_heads
+    start: int = 0  # slice: first column
+    stop: int = 0  # slice: column after the last
+
+
+ATTRIBUTES: dict[OpKind, tuple[str, ...]] = {
+    OpKind.LOAD: ("shape",),
+    OpKind.EMBEDDING: ("shape", "weight", "table_rows"),
+    OpKind.LINEAR: ("weight", "columns", "transposed_weight"),
+    OpKind.MATMUL: ("transpose_a", "transpose_b"),
+    OpKind.BIAS: ("weight",),
+    OpKind.SCALE: ("factor",),
+    OpKind.SOFTMAX: ("causal",),
+    OpKind.LAYERNORM: ("weight",),
+    OpKind.LAYERNORM_GRAD: ("weight",),
+    OpKind.WEIGHT_GRAD: ("weight",),
+    OpKind.SPLIT_HEADS: ("heads",),
+    OpKind.SLICE: ("start", "stop"),
+}
+
+# Attributes whose default is no usable value.
+_NEEDED = frozenset({"shape", "weight", "columns", "table_rows", "heads", "stop"})
+_DEFAULTS = OpAttributes()
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation; its output tensor has the same name. Raises InputError if malformed."""
+
+    name: str
+    kind: OpKind
+    inputs: tuple[str, ...] = ()  # names of tensors
+    attributes: OpAttributes = field(default=_DEFAULTS)
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.name.isprintable():
+            raise InputError(f"op name {self.name!r} must be printable text, not empty")
+        if not isinstance(self.kind, OpKind):
+            raise InputError(
+                f"op {self.name!r}: unknown kind {self.kind!r}; known kinds: {', '.join(OpKind)}"
+            )
+        _check_attributes(self)
+        _check_input_count(self)
+
+
+def _check_attributes(op: Op) -> None:
+    allowed = ATTRIBUTES.get(op.kind, ())
+    for item in fields(OpAttributes):
+        is_given = getattr(op.attributes, item.name) != item.default
+        if is_given and item.name not in allowed:
+            raise InputError(
+                f"op {op.name!r}: {op.kind} has no attribute {item.name!r}; "
+                f"it has: {', '.join(allowed) or 'none'}"
+            )
+        if not is_given and item.name in allowed and item.name in _NEEDED:
+            raise InputError(f"op {op.name!r}: {op.kind} needs the attribute {item.name!r}")
+    if not math.isfinite(op.attributes.factor):
+        raise InputError(f"op {op.name!r}: factor={op.attributes.factor} must be finite")
+
+
+def _check_input_count(op: Op) -> None:
+    seen = len(op.inputs)
+    if op.kind == OpKind.CONCAT:
+        is_right, rule = seen >= 2, "two or more"
+    else:
+        count = 0 if op.kind in SOURCE_KINDS else 2 if op.kind in _TWO_INPUTS else 1
+        is_right, rule = seen == count, str(count)
+    if not is_right:
+        raise InputError(f"op {op.name!r}: {op.kind} takes {rule} input tensors, got {seen}")
+
+
+def output_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    """Shape of the tensor that `op` makes; InputError when the inputs do not suit it."""
+    shape = _SHAPE_RULES.get(op.kind, _same_shape)(op, inputs)
+    _check_size(op, shape, ranks=(2, 3))
+    return shape
+
+
+def held_weights(op: Op, inputs: Sequence[Shape]) -> Weights:
+    """Shapes of the weights that `op` holds; they are resident, but for an embedding's table."""
+    weight = op.attributes.weight
+    weights: Weights = {}
+    match op.kind:
+        case OpKind.EMBEDDING:
+            weights = {weight: (op.attributes.table_rows, op.attributes.shape[-1])}
+        case OpKind.LINEAR:
+            matrix = (inputs[0][-1], op.attributes.columns)
+            weights = {weight: matrix[::-1] if op.attributes.transposed_weight else matrix}
+        case OpKind.BIAS:
+            weights = {weight: inputs[0][-1:]}
+        case OpKind.LAYERNORM:
+            weights = {f"{weight}.{part}": inputs[0][-1:] for part in ("gamma", "beta")}
+        case OpKind.LAYERNORM_GRAD:
+            weights = {f"{weight}.gamma": inputs[0][-1:]}
+    for shape in weights.values():
+        _check_size(op, shape, ranks=(1, 2))
+    return weights
+
+
+def _check_size(op: Op, shape: Shape, ranks: tuple[int, int]) -> None:
+    if len(shape) not in ranks or min(shape) < 1 or math.prod(shape) > MAX_ELEMENTS:
+        raise InputError(
+            f"op {op.name!r}: {op.kind} makes or holds shape {list(shape)}; allowed are rank "
+            f"{ranks[0]} or {ranks[1]}, sizes from 1, at most {MAX_ELEMENTS} elements"
+        )
+
+
+def _require(is_right: bool, op: Op, inputs: Sequence[Shape], rule: str) -> None:
+    if not is_right:
+        seen = ", ".join(str(list(shape)) for shape in inputs)
+        raise InputError(f"op {op.name!r}: {op.kind} of {seen} does not work; rule: {rule}")
+
+
+def _same_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    _require(len(set(inputs)) == 1, op, inputs, "all inputs have one shape")
+    return inputs[0]
+
+
+def _given_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    return op.attributes.shape
+
+
+def _embedding_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    shape = op.attributes.shape
+    _require(len(shape) == 2, op, [shape], "an embedding makes [rows, columns]")
+    return shape
+
+
+def _linear_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    return (*inputs[0][:-1], op.attributes.columns)
+
+
+def _matmul_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    left, right = inputs
+    rule = "equal rank, equal heads, columns of the left = rows of the right (after transposes)"
+    _require(len(left) == len(right) and left[:-2] == right[:-2], op, inputs, rule)
+    rows, inner = left[-2:][::-1] if op.attributes.transpose_a else left[-2:]
+    inner_right, columns = right[-2:][::-1] if op.attributes.transpose_b else right[-2:]
+    _require(inner == inner_right, op, inputs, rule)
+    return (*left[:-2], rows, columns)
+
+
+def _softmax_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    rows, columns = inputs[0][-2:]
+    is_right = not op.attributes.causal or rows == columns
+    _require(is_right, op, inputs, "a causal softmax has as many rows as columns")
+    return inputs[0]
+
+
+def _transpose_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    *heads, rows, columns = inputs[0]
+    return (*heads, columns, rows)
+
+
+def _split_heads_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    shape, heads = inputs[0], op.attributes.heads
+    is_right = len(shape) == 2 and heads > 0 and shape[-1] % heads == 0
+    _require(is_right, op, inputs, f"input [rows, columns], columns a multiple of heads={heads}")
+    return (heads, shape[0], shape[1] // heads)
+
+
+def _merge_heads_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    shape = inputs[0]
+    _require(len(shape) == 3, op, inputs, "input [heads, rows, columns]")
+    return (shape[1], shape[0] * shape[2])
+
+
+def _concat_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    leading = {shape[:-1] for shape in inputs}
+    _require(len(leading) == 1, op, inputs, "all inputs agree in all axes but the last")
+    return (*inputs[0][:-1], sum(shape[-1] for shape in inputs))
+
+
+def _slice_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    start, stop, columns = op.attributes.start, op.attributes.stop, inputs[0][-1]
+    rule = f"0 <= start={start} < stop={stop} <= {columns} columns"
+    _require(0 <= start < stop <= columns, op, inputs, rule)
+    return (*inputs[0][:-1], stop - start)
+
+
+def _weight_grad_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
+    x, gradient = inputs
+    _require(x[:-1] == gradient[:-1], op, inputs, "inputs agree in all axes but the last")
+    return (x[-1], gradient[-1])
+
+
+_SHAPE_RULES: dict[OpKind, Callable[[Op, Sequence[Shape]], Shape]] = {
+    OpKind.LOAD: _given_shape,
+    OpKind.EMBEDDING: _embedding_shape,
+    OpKind.LINEAR: _linear_shape,
+    OpKind.MATMUL: _matmul_shape,
+    OpKind.SOFTMAX: _softmax_shape,
+    OpKind.TRANSPOSE: _transpose_shape,
+    OpKind.SPLIT_HEADS: _split_heads_shape,
+    OpKind.MERGE_HEADS: _merge_heads_shape,
+    OpKind.CONCAT: _concat_shape,
+    OpKind.SLICE: _slice_shape,
+    OpKind.WEIGHT_GRAD: _weight_grad_shape,
+}  # all others keep the shape of their inputs

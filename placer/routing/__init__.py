@@ -1,0 +1,7 @@
+"""Routes: dimension-ordered, negotiated, incremental; and the load they put on the links."""
+
+from placer.routing.incremental import reroute
+from placer.routing.load import link_load
+from placer.routing.router import RoutingMethod, route
+
+__all__ = ["RoutingMethod", "link_load", "reroute", "route"]

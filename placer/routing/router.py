@@ -1,0 +1,67 @@
+"""Routes for placements: one function over all methods."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from placer.decision import Decisions
+from placer.errors import InputError
+from placer.fabric import Fabric
+from placer.netlist import Netlist
+from placer.routing.arrays import IntArray, capacity_of, flows_of, grid_of, require_sites
+from placer.routing.dimension_ordered import (
+    dimension_channels,
+    mixed_classes,
+    route_dimension_ordered,
+)
+from placer.routing.negotiated import route_negotiated
+
+
+class RoutingMethod(Enum):
+    """How flows find their way."""
+
+    XY = "xy"  # along the row, then along the column
+    YX = "yx"  # along the column, then along the row
+    MIXED = "mixed"  # XY or YX per flow, by a hash of seed and flow
+    NEGOTIATED = "negotiated"  # around overloaded links, by negotiated congestion
+
+
+def route(
+    fabric: Fabric,
+    netlist: Netlist,
+    sites: IntArray,
+    *,
+    method: RoutingMethod = RoutingMethod.XY,
+    seed: int = 0,
+    max_iterations: int = 12,
+) -> Decisions:
+    """Route all flows for each placement in `sites` [num_decisions, num_units].
+
+    `seed` only matters to MIXED, `max_iterations` (rounds of rip-up and reroute) to NEGOTIATED.
+    The result of a placement does not depend on the others in the batch.
+    Raises InputError for sites that the fabric does not have; whether units may sit there is
+    asked by `placer.check`.
+    """
+    sites = require_sites(fabric, netlist, sites)
+    grid, flows = grid_of(fabric), flows_of(netlist)
+    if method == RoutingMethod.NEGOTIATED:
+        if max_iterations < 1:
+            raise InputError(f"max_iterations={max_iterations}; allowed 1 and more")
+        channels, route_start, links, parents = route_negotiated(
+            grid, flows, sites, capacity_of(fabric, netlist), fabric.link.channels, max_iterations
+        )
+        return Decisions(sites, channels, route_start, links, parents)
+    flow_class = _flow_class(method, seed, netlist.num_flows)
+    route_start, links, parents = route_dimension_ordered(grid, flows, sites, flow_class)
+    per_flow = dimension_channels(flow_class, fabric.link.channels)
+    channels = np.repeat(per_flow[None], len(sites), axis=0)
+    return Decisions(sites, channels, route_start, links, parents)
+
+
+def _flow_class(method: RoutingMethod, seed: int, num_flows: int) -> IntArray:
+    """Channel class of each flow: 0 goes XY, 1 goes YX."""
+    if method == RoutingMethod.MIXED:
+        return mixed_classes(seed, num_flows)
+    return np.full(num_flows, method == RoutingMethod.YX, np.int32)

@@ -1,0 +1,81 @@
+"""Simulate decisions: raw arrays for many, a full measurement for each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placer.decision import Decisions
+from placer.fabric import Fabric
+from placer.netlist import Netlist
+from placer.simulation.critical import describe_critical
+from placer.simulation.deadlock import describe_deadlock
+from placer.simulation.engine import Limits, Outcome, run_stack
+from placer.simulation.layout import Layout, build_layout
+from placer.simulation.measurement import Measurement, Status
+from placer.simulation.routes import tree_sizes
+
+
+def simulate_stack(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits | None = None
+) -> Outcome:
+    """Simulate all decisions of a stack, without Python work per decision.
+
+    The decisions must be legal (`placer.check`); limits default to `Limits()`.
+    """
+    outcome, _ = run_with_layout(fabric, netlist, decisions, limits or Limits())
+    return outcome
+
+
+def run_with_layout(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits
+) -> tuple[Outcome, Layout]:
+    """Outcome, and the cells as the last decision left them."""
+    max_nodes, max_hops = tree_sizes(
+        decisions.route_start, decisions.links, decisions.parents, fabric.topology.num_mesh_links
+    )
+    layout = build_layout(
+        fabric, netlist, max_nodes=max_nodes, max_hops=max_hops, max_samples=limits.max_samples
+    )
+    outcome: Outcome = run_stack(
+        layout.cells, layout.at, limits, decisions.sites, decisions.channels,
+        decisions.route_start, decisions.links, decisions.parents,
+    )  # fmt: skip
+    return outcome, layout
+
+
+def simulate(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits | None = None
+) -> list[Measurement]:
+    """Simulate all decisions of a stack and say of each where the time went."""
+    outcome = simulate_stack(fabric, netlist, decisions, limits)
+    return [
+        _measurement(fabric, netlist, decisions[d], outcome, d, limits or Limits())
+        for d in range(len(decisions))
+    ]
+
+
+def _measurement(
+    fabric: Fabric, netlist: Netlist, decision: Decisions, outcome: Outcome, d: int, limits: Limits
+) -> Measurement:
+    status = Status(int(outcome.status[d]))
+    period = float(outcome.cycles_per_sample[d])
+    if status == Status.DEADLOCK:
+        _, layout = run_with_layout(fabric, netlist, decision, limits)
+        critical = describe_deadlock(netlist, layout)
+    elif np.isnan(period):
+        critical = "unknown: the limit was reached before the pipeline was full"
+    else:
+        critical = describe_critical(fabric, netlist, decision, period)
+    counted = max(1, int(outcome.counted_cycles[d]))
+    return Measurement(
+        status=status,
+        cycles_per_sample=period,
+        bound_cycles=netlist.bound_cycles,
+        first_sample_cycles=int(outcome.first_sample_cycles[d]),
+        cycles_simulated=int(outcome.cycles_simulated[d]),
+        samples=int(outcome.samples[d]),
+        vector_hops=int(outcome.vector_hops[d]),
+        unit_time=outcome.unit_time[d] / counted,
+        link_utilisation=outcome.link_vectors[d] / (counted * fabric.topology.link_width),
+        critical=critical,
+    )

@@ -1,0 +1,159 @@
+"""Dimensions of a workload for an amount of work: a typical choice, and random ones.
+
+Both propose the inner dimensions (widths, heads, depth) and then fit the rows to the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from placer.errors import InputError
+from placer.workloads.specs import (
+    FAMILIES,
+    FamilySpec,
+    FfnSpec,
+    GemmSpec,
+    MhaSpec,
+    MlpSpec,
+    dimension_names,
+    forward_macs,
+)
+
+GRANULE = 16  # numbers in a vector of 64 bytes; all chosen sizes are multiples
+SMALL_BUDGET = 4_000_000  # multiply-accumulates; up to here sizes end at 512, beyond at 2048
+MAX_SIZE = 2**31  # of a size that the user gives
+MAX_ASPECT = 8  # largest over smallest size of a random spec
+LEAST_SHARE, LARGEST_SHARE = 0.7, 1.3  # of the budget that a random spec may use
+DEFAULT_TOLERANCE = math.log(1.1)  # on |log(macs / budget)|; within it, the most square is best
+MAX_HEADS = 8
+MAX_DRAWS = 256
+
+Fixed = Mapping[str, int]  # sizes that the user has given, by field name
+Choose = Callable[[Sequence[int], int], int]  # (options, typical one) -> choice
+
+_NOTHING_FIXED: Fixed = MappingProxyType({})
+
+
+def default_spec(family: str, macs_budget: int, fixed: Fixed = _NOTHING_FIXED) -> FamilySpec:
+    """The typical spec of a family whose forward pass has about `macs_budget` MACs."""
+    _check(family, macs_budget, fixed)
+    limit = _size_limit(macs_budget)
+    specs = [
+        _fit_rows(_propose(family, width, limit, fixed, _typical), macs_budget, fixed)
+        for width in _widths(limit, fixed)
+    ]
+
+    def rank(spec: FamilySpec) -> tuple[float, float]:
+        oblongness = abs(math.log(spec.rows / spec.width))
+        return max(_misfit(spec, macs_budget), DEFAULT_TOLERANCE), oblongness
+
+    return min(specs, key=rank)
+
+
+def sample_spec(
+    family: str, macs_budget: int, rng: np.random.Generator, fixed: Fixed = _NOTHING_FIXED
+) -> FamilySpec:
+    """A random spec of a family whose forward pass has 0.7 to 1.3 x `macs_budget` MACs.
+
+    When no draw gets there (a tiny budget, or many fixed sizes), the closest one is taken.
+    """
+    _check(family, macs_budget, fixed)
+    limit = _size_limit(macs_budget)
+
+    def choose(options: Sequence[int], typical: int) -> int:
+        return options[int(rng.integers(len(options)))]
+
+    draws = []
+    for _ in range(MAX_DRAWS):
+        width = _log_uniform(_widths(limit, fixed), rng)
+        # Different aims give different rows to equal widths: more different graphs.
+        aim = macs_budget * rng.uniform(LEAST_SHARE, LARGEST_SHARE)
+        spec = _fit_rows(_propose(family, width, limit, fixed, choose), aim, fixed)
+        share = forward_macs(spec) / macs_budget
+        if LEAST_SHARE <= share <= LARGEST_SHARE and _aspect(spec) <= MAX_ASPECT:
+            return spec
+        draws.append(spec)
+    return min(draws, key=lambda spec: _misfit(spec, macs_budget))
+
+
+def _check(family: str, macs_budget: int, fixed: Fixed) -> None:
+    if family not in FAMILIES:
+        raise InputError(f"unknown family {family!r}; known families: {', '.join(FAMILIES)}")
+    if macs_budget < 1:
+        raise InputError(f"{family}: a budget of {macs_budget} MACs; must be 1 or more")
+    names = dimension_names(family)
+    for name, value in fixed.items():
+        if name not in names:
+            raise InputError(f"{family} has no field {name!r}; it has: {', '.join(names)}")
+        if not 1 <= value <= MAX_SIZE:
+            raise InputError(f"{family}: {name}={value}; allowed 1 to {MAX_SIZE}")
+
+
+def _size_limit(macs: float) -> int:
+    return 512 if macs <= SMALL_BUDGET else 2048
+
+
+def _widths(limit: int, fixed: Fixed) -> Sequence[int]:
+    if "width" in fixed:
+        return (fixed["width"],)
+    step = GRANULE * fixed.get("heads", 1)
+    return range(step, max(limit, step) + 1, step)
+
+
+def _log_uniform(options: Sequence[int], rng: np.random.Generator) -> int:
+    """A choice from equally spaced sizes that gives each octave the same chance."""
+    size = math.exp(rng.uniform(math.log(options[0]), math.log(options[-1])))
+    return min(options, key=lambda option: abs(option - size))
+
+
+def _typical(options: Sequence[int], typical: int) -> int:
+    return typical
+
+
+def _propose(family: str, width: int, limit: int, fixed: Fixed, choose: Choose) -> FamilySpec:
+    """A spec with the given width and the least rows; the rest as fixed or chosen."""
+
+    def size(name: str, options: Sequence[int], typical: int) -> int:
+        return fixed[name] if name in fixed else choose(options, typical)
+
+    rows = fixed.get("rows", GRANULE)
+    match family:
+        case "gemm":
+            columns = size("columns", range(GRANULE, limit + 1, GRANULE), width)
+            return GemmSpec(rows, width, columns)
+        case "mlp":
+            return MlpSpec(rows, width, size("depth", range(2, 7), 4))
+        case "ffn":
+            hidden = range(width, max(width, min(4 * width, limit)) + 1, GRANULE)
+            return FfnSpec(rows, width, size("hidden", hidden, 4 * width))
+        case _:
+            heads = [h for h in range(1, MAX_HEADS + 1) if width % (GRANULE * h) == 0] or [1]
+            typical = min(heads, key=lambda h: abs(math.log(h / 4)))
+            return MhaSpec(rows, width, size("heads", heads, typical))
+
+
+def _fit_rows(spec: FamilySpec, macs: float, fixed: Fixed) -> FamilySpec:
+    """The spec with the rows that bring its work closest to `macs`."""
+    if "rows" in fixed:
+        return spec
+    rows = range(GRANULE, _size_limit(macs) + 1, GRANULE)
+    above = bisect_left(rows, macs, key=lambda r: forward_macs(replace(spec, rows=r)))
+    candidates = [replace(spec, rows=r) for r in rows[max(above - 1, 0) : above + 1]]
+    return min(candidates, key=lambda candidate: _misfit(candidate, macs))
+
+
+def _misfit(spec: FamilySpec, macs: float) -> float:
+    return abs(math.log(forward_macs(spec) / macs))
+
+
+def _aspect(spec: FamilySpec) -> float:
+    """Largest over smallest matrix size; heads and depth are counts, not sizes."""
+    names = ("rows", "width", "columns", "hidden")
+    sizes = [getattr(spec, name) for name in names if hasattr(spec, name)]
+    return float(max(sizes) / min(sizes))

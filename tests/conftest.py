@@ -1,0 +1,16 @@
+"""Settings for all tests."""
+
+from __future__ import annotations
+
+import os
+
+import matplotlib
+from hypothesis import HealthCheck, settings
+
+matplotlib.use("Agg")  # no display needed
+
+# Compilation and a busy machine make single examples slow: time is no ground to fail.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Continuous integration must not fail by chance; developers explore new examples.
+settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
