@@ -19,6 +19,9 @@ from placer.errors import InputError
 IntArray = NDArray[np.int32]
 
 
+PRODUCT = "matmul"  # name in `ops` of all matrix products
+
+
 class SiteKind(IntEnum):
     """What a site can hold."""
 
@@ -137,6 +140,14 @@ class Fabric:
     @cached_property
     def topology(self) -> Topology:
         return _build_topology(self)
+
+    def op_spec(self, op: str) -> OpSpec:
+        """How compute units run an op. Raises InputError if the fabric cannot run it."""
+        name = PRODUCT if op in ("linear", "weight_grad") else op
+        if name not in self.ops:
+            known = ", ".join(sorted(self.ops)) or "none"
+            raise InputError(f"fabric {self.name!r} has no implementation of op {name!r}: {known}")
+        return self.ops[name]
 
     def num_sites(self, kind: SiteKind) -> int:
         return int(np.count_nonzero(self.topology.site_kind == kind))

@@ -107,6 +107,18 @@ class DataflowGraph:
     def total_macs(self) -> int:
         return sum(self.macs(op) for op in self.ops)
 
+    def op(self, name: str) -> Op:
+        """The op that makes a tensor."""
+        return self.ops[self.position(name)]
+
+    def position(self, name: str) -> int:
+        """Place of an op in the topological order."""
+        return self._positions[name]
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        return {op.name: position for position, op in enumerate(self.ops)}
+
     def input_shapes(self, op: Op) -> list[Shape]:
         return [self.tensors[name].shape for name in op.inputs]
 

@@ -1,0 +1,143 @@
+"""How many compute units each group gets, and which part of the output each of them makes.
+
+All groups work at the same time on different samples, so the slowest sets the pace: units go, one
+split after the other, to the group whose shards have the most work.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+from placer.errors import DoesNotFitError
+from placer.fabric import Fabric
+from placer.graph import DataflowGraph, OpKind
+from placer.lowering.groups import PRODUCT_KINDS, ROW_KINDS, Group
+from placer.lowering.regions import Region, grid, whole
+
+MAX_SPLIT = 64  # most parts along one axis
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Parts along each axis of a group's output."""
+
+    heads: int
+    rows: int
+    columns: int
+
+    @property
+    def num_shards(self) -> int:
+        return self.heads * self.rows * self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the largest shard of a split needs per sample."""
+
+    cycles: int
+    left_vectors: int  # vectors of the left operand, or of all inputs of other ops
+    right_vectors: int  # vectors of the right operand of a product
+
+
+def inner_length(graph: DataflowGraph, group: Group) -> int:
+    """Length of the sums of a product: K of [M, K] x [K, N]."""
+    left = graph.tensors[group.main.inputs[0]]
+    if group.main.kind == OpKind.WEIGHT_GRAD:
+        return left.heads * left.rows
+    return left.rows if group.main.attributes.transpose_a else left.columns
+
+
+def shard_regions(fabric: Fabric, graph: DataflowGraph, group: Group, split: Split) -> list[Region]:
+    """The part of the output that each shard makes."""
+    output = whole(graph.tensors[group.output])
+    return grid(output, split.heads, split.rows, split.columns, fabric.elements_per_vector)
+
+
+def shard_work(fabric: Fabric, graph: DataflowGraph, group: Group, region: Region) -> Work:
+    """Work of a shard that makes `region`.
+
+    A product keeps a register block of block_rows x block_columns partial sums: the left operand
+    passes once per column of blocks, the right operand once per row of blocks.
+    """
+    per_vector = fabric.elements_per_vector
+    heads, rows, columns = (end - start for start, end in (region.heads, region.rows, region.columns))
+    if group.main.kind in PRODUCT_KINDS:
+        inner = inner_length(graph, group)
+        inner_vectors = -(-inner // per_vector)
+        left = heads * rows * inner_vectors * -(-columns // fabric.compute.block_columns)
+        right = heads * columns * inner_vectors * -(-rows // fabric.compute.block_rows)
+        macs = heads * rows * columns * inner
+        return Work(max(-(-macs // fabric.compute.macs_per_cycle), left, right), left, right)
+    vectors = heads * rows * -(-columns // per_vector)
+    interval = max(fabric.op_spec(op.kind).cycles_per_vector for op in group.ops)
+    return Work(vectors * interval, vectors * len(group.main.inputs), 0)
+
+
+def candidate_splits(fabric: Fabric, graph: DataflowGraph, group: Group, limit: int) -> list[Split]:
+    """Best split for each number of shards, fewest first, each with less work per shard."""
+    output = graph.tensors[group.output]
+    max_columns = -(-output.columns // fabric.elements_per_vector)
+    best: dict[int, tuple[int, int, Split]] = {}
+    for heads in range(1, min(output.heads, limit) + 1):
+        for rows in range(1, min(output.rows, limit // heads, MAX_SPLIT) + 1):
+            most = 1 if group.main.kind in ROW_KINDS else min(max_columns, limit // (heads * rows))
+            for columns in range(1, min(most, MAX_SPLIT) + 1):
+                split = Split(heads, rows, columns)
+                largest = Region(
+                    (0, -(-output.heads // heads)),
+                    (0, -(-output.rows // rows)),
+                    (0, _largest_columns(output.columns, columns, fabric.elements_per_vector)),
+                )
+                work = shard_work(fabric, graph, group, largest)
+                # Among equal work prefer little traffic, and few copies of the left operand.
+                key = (work.cycles, work.left_vectors + work.right_vectors, split)
+                number = split.num_shards
+                if number not in best or key[:2] < best[number][:2]:
+                    best[number] = key
+    chosen: list[Split] = []
+    least = None
+    for number in sorted(best):
+        cycles, _, split = best[number]
+        if least is None or cycles < least:
+            chosen.append(split)
+            least = cycles
+    return chosen
+
+
+def _largest_columns(total: int, parts: int, multiple: int) -> int:
+    chunks = -(-total // multiple)
+    return min(total, -(-chunks // parts) * multiple)
+
+
+def balance(
+    fabric: Fabric, graph: DataflowGraph, groups: list[Group], budget: int
+) -> dict[Group, Split]:
+    """Give `budget` compute units to the groups so that the largest shard is small."""
+    if len(groups) > budget:
+        raise DoesNotFitError(
+            "compute units", len(groups), budget, "cut the graph into sections or use a larger fabric"
+        )
+    options = {group: candidate_splits(fabric, graph, group, budget) for group in groups}
+    level = dict.fromkeys(groups, 0)
+    left = budget - len(groups)
+
+    def cycles(group: Group) -> int:
+        regions = shard_regions(fabric, graph, group, options[group][level[group]])
+        return max(shard_work(fabric, graph, group, region).cycles for region in regions)
+
+    heap = [(-cycles(group), position) for position, group in enumerate(groups)]
+    heapq.heapify(heap)
+    while heap:
+        _, position = heapq.heappop(heap)
+        group = groups[position]
+        if level[group] + 1 == len(options[group]):
+            break  # the slowest group cannot be split further: more units elsewhere win nothing
+        following = options[group][level[group] + 1]
+        needed = following.num_shards - options[group][level[group]].num_shards
+        if needed > left:
+            break
+        left -= needed
+        level[group] += 1
+        heapq.heappush(heap, (-cycles(group), position))
+    return {group: options[group][level[group]] for group in groups}
