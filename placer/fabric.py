@@ -19,6 +19,7 @@ from placer.errors import InputError
 IntArray = NDArray[np.int32]
 
 
+MAX_VALUE = 1 << 24  # of any rate, latency or size but the memory capacity
 PRODUCT = "matmul"  # name in `ops` of all matrix products
 
 
@@ -273,9 +274,9 @@ def _validate(fabric: Fabric) -> None:
             f"{where}: vector_bytes={fabric.vector_bytes} is no multiple of "
             f"element_bytes={fabric.element_bytes}"
         )
-    if not 2 <= fabric.link.channels <= 8 or fabric.link.channels % 2:
+    if fabric.link.channels not in (2, 4):
         raise InputError(
-            f"{where}: link.channels={fabric.link.channels}; allowed 2, 4, 6 or 8 "
+            f"{where}: link.channels={fabric.link.channels}; allowed 2 or 4 "
             "(half for XY routes, half for YX routes)"
         )
     for name in ("window_vectors", "prefetch_vectors"):
@@ -294,5 +295,5 @@ def _validate(fabric: Fabric) -> None:
 
 
 def _require_range(where: str, name: str, value: int) -> None:
-    if not 1 <= value <= 2**40:
-        raise InputError(f"{where}: {name}={value} is out of range; allowed 1 and more")
+    if not 1 <= value <= MAX_VALUE:
+        raise InputError(f"{where}: {name}={value} is out of range; allowed 1 to {MAX_VALUE}")

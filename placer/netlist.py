@@ -17,6 +17,7 @@ from placer.errors import InputError
 from placer.fabric import SiteKind
 
 SCHEMA_VERSION = 1
+MAX_COUNT = 1 << 24  # of tokens, cycles, slots per sample; the simulator counts in 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,8 @@ def _validate(netlist: Netlist) -> None:
                 )
         elif unit.kind == SiteKind.MEMORY and (unit.slots < 1 or unit.bytes < 0):
             raise InputError(f"{where}: slots={unit.slots}, bytes={unit.bytes}; need slots >= 1")
+        if max(unit.cycles, unit.depth_cycles, unit.slots) > MAX_COUNT:
+            raise InputError(f"{where}: a count is above the largest allowed, {MAX_COUNT}")
     used = {end for flow in netlist.flows for end in (flow.source, *flow.targets)}
     for unit_id in set(range(netlist.num_units)) - used:
         raise InputError(
@@ -118,8 +121,9 @@ def _validate_flow(netlist: Netlist, flow: Flow, where: str) -> None:
         raise InputError(f"{where}: needs one or more targets, all different, none its source")
     if not all(0 <= end < netlist.num_units for end in ends):
         raise InputError(f"{where}: unit ids {ends} must lie in 0..{netlist.num_units - 1}")
-    if flow.tokens < 1 or flow.read_cycles < 1:
-        raise InputError(f"{where}: tokens={flow.tokens}, read_cycles={flow.read_cycles}; need >= 1")
+    for name, value in (("tokens", flow.tokens), ("read_cycles", flow.read_cycles)):
+        if not 1 <= value <= MAX_COUNT:
+            raise InputError(f"{where}: {name}={value} is out of range; allowed 1 to {MAX_COUNT}")
     for end in ends:
         unit = netlist.units[end]
         is_input = end != flow.source

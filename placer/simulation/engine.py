@@ -93,11 +93,9 @@ def _next_event(cells, at, cycle):
     while True:
         cycle += 1
         bucket = cycle & (at.horizon - 1)
-        if (
-            cells[at.bucket_arrivals + bucket]
-            + cells[at.bucket_credits + bucket]
-            + cells[at.bucket_wakes + bucket]
-        ):
+        if cells[at.bucket_credits + bucket] or cells[at.bucket_wakes + bucket]:
+            return cycle
+        if cells[at.bucket_arrivals + (cycle & (at.arrival_horizon - 1))]:
             return cycle
 
 

@@ -1,6 +1,6 @@
 """All integers of a simulation in one array, and the record that says where each of them lies.
 
-The engine's functions take two arguments, `cells` (int64) and `at` (one record of offsets and
+The engine's functions take two arguments, `cells` (int32) and `at` (one record of offsets and
 constants): `cells[at.flow_tokens + flow]` is the number of tokens of a flow. One array instead of
 many keeps the compile time of the engine at seconds; with an array per field it was minutes.
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from placer.fabric import Fabric, SiteKind, Topology
 from placer.netlist import Netlist
 
-Cells = NDArray[np.int64]
+Cells = NDArray[np.int32]
 
 # A *sink* is one (flow, target) pair, sinks are sorted by flow; a *stream* is a flow at a DRAM
 # port; a *node* is one link in the route tree of one flow; an *agent* is a compute unit, a memory
@@ -39,6 +39,7 @@ _ROUTE_FIELDS = {
     "site_units": "units",
     "node_flow": "nodes",
     "node_link": "nodes",
+    "node_fifo": "nodes",  # FIFO behind the link, -1 behind an eject link
     "node_hops": "nodes",  # mesh links from the source up to and with this node
     "node_child_start": "nodes",  # into children: nodes that follow a node
     "node_child_end": "nodes",
@@ -88,7 +89,7 @@ _STATE_FIELDS = {
     "site_read_holder": "sites",  # unit that holds the read port
     "channel_busy_until": "dram_channels",  # cycle
     "num_finishers": "samples",  # units that have finished a sample
-    "bucket_arrivals": "horizon",  # calendar: number of events per cycle, a ring of cycles
+    "bucket_arrivals": "arrival_horizon",  # calendar: number of events per cycle, rings of cycles
     "bucket_credits": "horizon",
     "bucket_wakes": "horizon",
 }
@@ -105,6 +106,7 @@ _MINUS_ONE_FIELDS = {
 }
 _SCRATCH_FIELDS = {
     "sink_credits": "sinks",
+    "requested_nodes": "link_slots",  # [link, slot] node over which a requesting head goes
     "active_links": "links",
     "popped_fifos": "fifos",
     "now_agents": "agents",
@@ -112,7 +114,7 @@ _SCRATCH_FIELDS = {
     "fifo_nodes": "fifo_places",  # [fifo, fifo_depth] rings of nodes
     "queue_ready": "queue_places",  # ready times, a ring per flow
     "finish_cycle": "finishes",  # [unit, max_samples]
-    "arrivals": "arrival_places",  # [horizon, max_arrivals] nodes
+    "arrivals": "arrival_places",  # [arrival_horizon, max_arrivals] nodes
     "credit_sink": "credit_places",  # [horizon, num_sinks]
     "credit_number": "credit_places",
     "wakes": "wake_places",  # [horizon, max_wakes] agents, or num_agents + flow
@@ -153,7 +155,7 @@ def build_layout(
     values = {**constants, **offsets, **marks}
     at = np.zeros(1, np.dtype([(name, np.int64) for name in values]))
     at[0] = tuple(values.values())
-    cells = np.zeros(end, np.int64)
+    cells = np.zeros(end, np.int32)
     cells[: marks["static_end"]] = np.concatenate(list(static.values()))
     return Layout(cells=cells, at=at)
 
@@ -170,6 +172,7 @@ def _sizes(constants: dict[str, int], static: dict[str, Cells], max_nodes: int) 
         "sites": c["num_sites"],
         "links": c["num_links"],
         "fifos": num_fifos,
+        "link_slots": c["num_links"] * c["num_slots"],
         "nodes": max_nodes,
         "streams": c["num_streams"],
         "agents": c["num_agents"],
@@ -177,10 +180,11 @@ def _sizes(constants: dict[str, int], static: dict[str, Cells], max_nodes: int) 
         "dram_channels": c["dram_channels"],
         "samples": c["max_samples"],
         "horizon": c["horizon"],
+        "arrival_horizon": c["arrival_horizon"],
         "fifo_places": num_fifos * c["fifo_depth"],
         "queue_places": int(static["flow_capacity"].sum()),
         "finishes": c["num_units"] * c["max_samples"],
-        "arrival_places": c["horizon"] * c["max_arrivals"],
+        "arrival_places": c["arrival_horizon"] * c["max_arrivals"],
         "credit_places": c["horizon"] * c["num_sinks"],
         "wake_places": c["horizon"] * c["max_wakes"],
     }
@@ -192,7 +196,6 @@ def _constants(
     topology = fabric.topology
     num_agents = netlist.num_units + topology.num_sites + 1
     longest_delay = max(
-        int(topology.link_cycles.max()),
         fabric.memory.latency_cycles,
         fabric.dram.latency_cycles + fabric.dram.burst_vectors,
         fabric.dram.burst_cycles,
@@ -214,8 +217,9 @@ def _constants(
         "max_samples": max_samples,
         "max_arrivals": int(topology.link_width.sum()),
         "max_wakes": num_agents + netlist.num_flows,
-        "horizon": 1 << int(longest_delay + 1).bit_length(),  # a power of two, > longest delay
-        "fifo_depth": int(static["link_capacity"].max()),
+        "horizon": _ring(longest_delay),
+        "arrival_horizon": _ring(int(topology.link_cycles.max())),
+        "fifo_depth": int(static["fifo_capacity"].max()),
         "credit_hop_cycles": fabric.link.credit_hop_cycles,
         "memory_latency": fabric.memory.latency_cycles,
         "dram_latency": fabric.dram.latency_cycles,
@@ -223,6 +227,11 @@ def _constants(
         "dram_burst_vectors": fabric.dram.burst_vectors,
         "dram_burst_cycles": fabric.dram.burst_cycles,
     }
+
+
+def _ring(longest_delay: int) -> int:
+    """Length of a ring of cycles: a power of two above the longest delay."""
+    return 1 << longest_delay.bit_length()
 
 
 def _static_fields(fabric: Fabric, netlist: Netlist) -> dict[str, Cells]:
@@ -237,9 +246,10 @@ def _static_fields(fabric: Fabric, netlist: Netlist) -> dict[str, Cells]:
     flow_source = _ints([flow.source for flow in flows])
     in_bounds, unit_in = _group(sink_unit, len(units))
     out_bounds, unit_out = _group(flow_source, len(units))
-    sink_bounds = np.searchsorted(sink_flow, np.arange(len(flows) + 1)).astype(np.int64)
+    sink_bounds = np.searchsorted(sink_flow, np.arange(len(flows) + 1)).astype(np.int32)
     capacity = _ints([_output_capacity(fabric, netlist, f) for f in range(len(flows))])
-    slot_fifo, link_slot = _input_slots(topology, fabric.link.channels)
+    channels = fabric.link.channels
+    slot_fifo, fifo_slot = _input_slots(topology, channels)
     loads = [(f, -1) for f, flow in enumerate(flows) if units[flow.source].kind == SiteKind.PORT]
     stores = [(f, s) for s, (f, unit) in enumerate(sinks) if units[unit].kind == SiteKind.PORT]
     streams = sorted(loads + stores)
@@ -247,8 +257,8 @@ def _static_fields(fabric: Fabric, netlist: Netlist) -> dict[str, Cells]:
         "link_source": _ints(topology.link_source),  # switch, -1 for inject links
         "link_cycles": _ints(topology.link_cycles),
         "link_width": _ints(topology.link_width),
-        "link_capacity": _ints(topology.link_cycles + fabric.link.fifo_vectors),
-        "link_slot": link_slot,  # first input slot at its target switch
+        "fifo_capacity": np.repeat(_ints(topology.link_cycles), channels) + fabric.link.fifo_vectors,
+        "fifo_slot": fifo_slot,  # input slot at its switch
         "slot_fifo": slot_fifo,  # [switch, slot] FIFO id of an input slot, or -1
         "unit_kind": _ints([unit.kind for unit in units]),
         "unit_firings": _ints([unit.firings for unit in units]),
@@ -278,7 +288,7 @@ def _static_fields(fabric: Fabric, netlist: Netlist) -> dict[str, Cells]:
 
 
 def _ints(values: object) -> Cells:
-    return np.asarray(values, np.int64)
+    return np.asarray(values, np.int32)
 
 
 def _group(owner: Cells, num_owners: int) -> tuple[Cells, Cells]:
@@ -301,15 +311,14 @@ def _output_capacity(fabric: Fabric, netlist: Netlist, flow_id: int) -> int:
 def _input_slots(topology: Topology, num_channels: int) -> tuple[Cells, Cells]:
     """Number the FIFOs at the inputs of each switch, so that requests fit a bit mask."""
     incoming: list[list[int]] = [[] for _ in range(topology.num_switches)]
-    link_slot = np.full(topology.num_links, -1, np.int64)
+    fifo_slot = np.full(topology.num_links * num_channels, -1, np.int32)
     for link, switch in enumerate(topology.link_target):
         if switch >= 0:
-            link_slot[link] = len(incoming[switch]) * num_channels
-            incoming[switch].append(link)
-    num_slots = max(len(links) for links in incoming) * num_channels
-    slot_fifo = np.full((topology.num_switches, num_slots), -1, np.int64)
-    for switch, links in enumerate(incoming):
-        for position, link in enumerate(links):
-            for channel in range(num_channels):
-                slot_fifo[switch, position * num_channels + channel] = link * num_channels + channel
-    return slot_fifo.ravel(), link_slot
+            for fifo in range(link * num_channels, (link + 1) * num_channels):
+                fifo_slot[fifo] = len(incoming[switch])
+                incoming[switch].append(fifo)
+    num_slots = max(len(fifos) for fifos in incoming)
+    slot_fifo = np.full((topology.num_switches, num_slots), -1, np.int32)
+    for switch, fifos in enumerate(incoming):
+        slot_fifo[switch, : len(fifos)] = fifos
+    return slot_fifo.ravel(), fifo_slot

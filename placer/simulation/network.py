@@ -11,6 +11,7 @@ from placer.simulation.calendar import wake_later, wake_next, wake_now
 
 
 MEMORY_KIND, PORT_KIND = int(SiteKind.MEMORY), int(SiteKind.PORT)
+FAR = 1 << 30  # greater than any flow id
 
 
 @intrinsic
@@ -46,13 +47,14 @@ def _activate(cells, at, link):
 def _request_head(cells, at, fifo):
     """Ask every link over which the new head of a FIFO must be sent."""
     node = cells[at.fifo_nodes + fifo * at.fifo_depth + cells[at.fifo_head + fifo]]
-    flow = cells[at.node_flow + node]
-    bit = 1 << (cells[at.link_slot + cells[at.node_link + node]] + cells[at.flow_channel + flow])
+    slot = cells[at.fifo_slot + fifo]
     first, end = cells[at.node_child_start + node], cells[at.node_child_end + node]
     cells[at.fifo_unsent + fifo] = end - first
     for k in range(first, end):
-        link = cells[at.node_link + cells[at.children + k]]
-        cells[at.link_requests + link] |= bit
+        child = cells[at.children + k]
+        link = cells[at.node_link + child]
+        cells[at.link_requests + link] |= 1 << slot
+        cells[at.requested_nodes + link * at.num_slots + slot] = child
         _activate(cells, at, link)
 
 
@@ -68,62 +70,72 @@ def _request_injection(cells, at, flow, cycle):
 
 
 @njit(cache=True)
+def _arrive(cells, at, node, cycle):
+    """A vector has passed the link of a route node."""
+    fifo = cells[at.node_fifo + node]
+    if fifo >= 0:
+        cells[at.fifo_visible + fifo] += 1
+        if cells[at.fifo_visible + fifo] == 1:
+            _request_head(cells, at, fifo)
+        return
+    for k in range(cells[at.node_sink_start + node], cells[at.node_sink_end + node]):
+        sink = cells[at.node_sinks + k]
+        cells[at.sink_arrived + sink] += 1
+        wake_now(cells, at, agent_of(cells, at, cells[at.sink_unit + sink]), cycle)
+
+
+@njit(cache=True)
 def arrivals(cells, at, cycle):
     """Make visible what arrives in this cycle: vectors, credits, timers."""
+    bucket = cycle & (at.arrival_horizon - 1)
+    num_vectors = cells[at.bucket_arrivals + bucket]
+    for k in range(num_vectors):
+        _arrive(cells, at, cells[at.arrivals + bucket * at.max_arrivals + k], cycle)
+    cells[at.bucket_arrivals + bucket] = 0
+
     bucket = cycle & (at.horizon - 1)
-    first_eject = at.num_mesh_links + at.num_sites
-    for k in range(cells[at.bucket_arrivals + bucket]):
-        node = cells[at.arrivals + bucket * at.max_arrivals + k]
-        link = cells[at.node_link + node]
-        if link >= first_eject:
-            for s in range(cells[at.node_sink_start + node], cells[at.node_sink_end + node]):
-                sink = cells[at.node_sinks + s]
-                cells[at.sink_arrived + sink] += 1
-                wake_now(cells, at, agent_of(cells, at, cells[at.sink_unit + sink]), cycle)
-        else:
-            fifo = link * at.num_channels + cells[at.flow_channel + cells[at.node_flow + node]]
-            cells[at.fifo_visible + fifo] += 1
-            if cells[at.fifo_visible + fifo] == 1:
-                _request_head(cells, at, fifo)
-    for k in range(cells[at.bucket_credits + bucket]):
+    num_credits, num_wakes = cells[at.bucket_credits + bucket], cells[at.bucket_wakes + bucket]
+    for k in range(num_credits):
         sink = cells[at.credit_sink + bucket * at.num_sinks + k]
         flow = cells[at.sink_flow + sink]
         if cells[at.sink_credits + sink] == 0:
             cells[at.flow_sinks_without_credit + flow] -= 1
         cells[at.sink_credits + sink] += cells[at.credit_number + bucket * at.num_sinks + k]
         _request_injection(cells, at, flow, cycle)
-    num_agents = at.num_agents
-    for k in range(cells[at.bucket_wakes + bucket]):
+    for k in range(num_wakes):
         wake_id = cells[at.wakes + bucket * at.max_wakes + k]
-        if wake_id < num_agents:
+        if wake_id < at.num_agents:
             wake_now(cells, at, wake_id, cycle)
         else:
-            _request_injection(cells, at, wake_id - num_agents, cycle)
-    cells[at.num_pending] -= (
-        cells[at.bucket_arrivals + bucket] + cells[at.bucket_credits + bucket] + cells[at.bucket_wakes + bucket]
-    )
-    cells[at.bucket_arrivals + bucket] = 0
+            _request_injection(cells, at, wake_id - at.num_agents, cycle)
     cells[at.bucket_credits + bucket] = 0
     cells[at.bucket_wakes + bucket] = 0
+    cells[at.num_pending] -= num_vectors + num_credits + num_wakes
 
 
 @njit(cache=True)
-def _send(cells, at, node, link, fifo, cycle):
-    """Put a vector on a link; `fifo` is the place it will arrive in, -1 behind an eject link."""
+def _send(cells, at, node, link, cycle):
+    """Put a vector on the link of a route node."""
+    fifo = cells[at.node_fifo + node]
     if fifo >= 0:
-        capacity = cells[at.link_capacity + link]
-        place = cells[at.fifo_head + fifo] + cells[at.fifo_occupancy + fifo]
-        if place >= capacity:
-            place -= capacity
+        occupancy = cells[at.fifo_occupancy + fifo]
+        place = cells[at.fifo_head + fifo] + occupancy
+        if place >= cells[at.fifo_capacity + fifo]:
+            place -= cells[at.fifo_capacity + fifo]
         cells[at.fifo_nodes + fifo * at.fifo_depth + place] = node
-        cells[at.fifo_occupancy + fifo] += 1
-    bucket = (cycle + cells[at.link_cycles + link]) & (at.horizon - 1)
-    cells[at.arrivals + bucket * at.max_arrivals + cells[at.bucket_arrivals + bucket]] = node
-    cells[at.bucket_arrivals + bucket] += 1
+        cells[at.fifo_occupancy + fifo] = occupancy + 1
+    bucket = (cycle + cells[at.link_cycles + link]) & (at.arrival_horizon - 1)
+    count = cells[at.bucket_arrivals + bucket]
+    cells[at.arrivals + bucket * at.max_arrivals + count] = node
+    cells[at.bucket_arrivals + bucket] = count + 1
     cells[at.link_vectors + link] += 1
-    cells[at.num_pending] += 1
-    cells[at.num_acted] += 1
     cells[at.num_hops] += 1
+
+
+@njit(cache=True)
+def _has_room(cells, at, fifo):
+    """Whether a FIFO takes one more vector; behind an eject link (-1) there always is room."""
+    return fifo < 0 or cells[at.fifo_occupancy + fifo] < cells[at.fifo_capacity + fifo]
 
 
 @njit(cache=True)
@@ -135,11 +147,10 @@ def _serve_inject_link(cells, at, link, cycle):
         first, following = -1, -1
         for k in range(begin, end):
             flow = cells[at.site_out + k]
-            fifo = link * at.num_channels + cells[at.flow_channel + flow]
             if (
                 cells[at.flow_requests + flow] != 0
                 and cells[at.flow_injected + flow] != cycle
-                and cells[at.fifo_occupancy + fifo] < cells[at.link_capacity + link]
+                and _has_room(cells, at, cells[at.node_fifo + cells[at.flow_root + flow]])
             ):
                 if first < 0:
                     first = flow
@@ -159,8 +170,7 @@ def _serve_inject_link(cells, at, link, cycle):
 @njit(cache=True)
 def _inject(cells, at, flow, link, cycle):
     """Move the head of an output queue onto the inject link and pay its credits."""
-    fifo = link * at.num_channels + cells[at.flow_channel + flow]
-    _send(cells, at, cells[at.flow_root + flow], link, fifo, cycle)
+    _send(cells, at, cells[at.flow_root + flow], link, cycle)
     cells[at.flow_injected + flow] = cycle
     cells[at.flow_head + flow] += 1
     if cells[at.flow_head + flow] == cells[at.flow_capacity + flow]:
@@ -184,21 +194,17 @@ def _inject(cells, at, flow, link, cycle):
 def _serve_switch_link(cells, at, link, num_popped, cycle):
     """Grant up to `width` FIFO heads of the source switch; returns the length of the pop list."""
     switch = cells[at.link_source + link]
-    is_eject = link >= at.num_mesh_links + at.num_sites
-    candidates = cells[at.link_requests + link]
     for _ in range(cells[at.link_width + link]):
+        mask = cells[at.link_requests + link]
         last = cells[at.link_last + link]
-        first_flow, following_flow = 1 << 30, 1 << 30
+        first_flow, following_flow = FAR, FAR
         first_slot, following_slot = -1, -1
-        mask = candidates
         while mask != 0:
             slot = _lowest_bit(mask)
             mask &= mask - 1
-            fifo = cells[at.slot_fifo + switch * at.num_slots + slot]
-            flow = cells[at.node_flow + cells[at.fifo_nodes + fifo * at.fifo_depth + cells[at.fifo_head + fifo]]]
-            channel = cells[at.flow_channel + flow]
-            room = cells[at.link_capacity + link] - cells[at.fifo_occupancy + link * at.num_channels + channel]
-            if is_eject or room > 0:
+            node = cells[at.requested_nodes + link * at.num_slots + slot]
+            if _has_room(cells, at, cells[at.node_fifo + node]):
+                flow = cells[at.node_flow + node]
                 if flow < first_flow:
                     first_flow, first_slot = flow, slot
                 if last < flow < following_flow:
@@ -206,17 +212,11 @@ def _serve_switch_link(cells, at, link, num_popped, cycle):
         slot = following_slot if following_slot >= 0 else first_slot
         if slot < 0:
             break
-        candidates &= ~(1 << slot)
+        node = cells[at.requested_nodes + link * at.num_slots + slot]
+        _send(cells, at, node, link, cycle)
+        cells[at.link_last + link] = cells[at.node_flow + node]
         cells[at.link_requests + link] &= ~(1 << slot)
         fifo = cells[at.slot_fifo + switch * at.num_slots + slot]
-        node = cells[at.fifo_nodes + fifo * at.fifo_depth + cells[at.fifo_head + fifo]]
-        flow = cells[at.node_flow + node]
-        cells[at.link_last + link] = flow
-        child = cells[at.node_child_start + node]
-        while cells[at.node_link + cells[at.children + child]] != link:
-            child += 1
-        target = -1 if is_eject else link * at.num_channels + cells[at.flow_channel + flow]
-        _send(cells, at, cells[at.children + child], link, target, cycle)
         cells[at.fifo_unsent + fifo] -= 1
         if cells[at.fifo_unsent + fifo] == 0:
             cells[at.popped_fifos + num_popped] = fifo
@@ -229,6 +229,7 @@ def move_vectors(cells, at, cycle):
     """All links decide on the state at the start of the cycle, then finished heads leave."""
     first_inject = at.num_mesh_links
     first_eject = at.num_mesh_links + at.num_sites
+    hops_before = cells[at.num_hops]
     num_popped = 0
     position = 0
     while position < cells[at.num_active_links]:
@@ -246,11 +247,12 @@ def move_vectors(cells, at, cycle):
             cells[at.active_links + position] = cells[at.active_links + cells[at.num_active_links]]
     for k in range(num_popped):
         fifo = cells[at.popped_fifos + k]
-        link = fifo // at.num_channels
-        cells[at.fifo_head + fifo] += 1
-        if cells[at.fifo_head + fifo] == cells[at.link_capacity + link]:
-            cells[at.fifo_head + fifo] = 0
+        head = cells[at.fifo_head + fifo] + 1
+        cells[at.fifo_head + fifo] = 0 if head == cells[at.fifo_capacity + fifo] else head
         cells[at.fifo_occupancy + fifo] -= 1
         cells[at.fifo_visible + fifo] -= 1
         if cells[at.fifo_visible + fifo] > 0:
             _request_head(cells, at, fifo)
+    num_sent = cells[at.num_hops] - hops_before
+    cells[at.num_acted] += num_sent
+    cells[at.num_pending] += num_sent

@@ -28,7 +28,7 @@ def load_decision(cells, at, sites, channels, route_start, links, parents):
     """Fill the route part of the cells; `route_start` is one row of `Decisions.route_start`."""
     for unit in range(at.num_units):
         cells[at.unit_site + unit] = sites[unit]
-    base = route_start[0]
+    base, first_eject = route_start[0], at.num_mesh_links + at.num_sites
     for flow in range(at.num_flows):
         root = route_start[flow] - base
         cells[at.flow_root + flow] = root
@@ -37,6 +37,8 @@ def load_decision(cells, at, sites, channels, route_start, links, parents):
             link, parent = links[base + node], parents[base + node]
             cells[at.node_flow + node] = flow
             cells[at.node_link + node] = link
+            fifo = link * at.num_channels + channels[flow]
+            cells[at.node_fifo + node] = fifo if link < first_eject else -1
             is_mesh = 1 if link < at.num_mesh_links else 0
             before = cells[at.node_hops + root + parent] if parent >= 0 else 0
             cells[at.node_hops + node] = before + is_mesh

@@ -19,7 +19,7 @@ STARVED = int(UnitTime.STARVED)
 BLOCKED = int(UnitTime.BLOCKED)
 PORT_WAIT = int(UnitTime.PORT_WAIT)
 
-INFINITE = 1 << 40  # more samples than any simulation has
+INFINITE = 1 << 30  # more samples than any simulation has
 
 # what a buffer could do in this cycle, bits of unit_could_act
 COULD_USE_PORT, COULD_READ_WITH_ROOM = 1, 2
