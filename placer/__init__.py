@@ -1,1 +1,5 @@
 """Placement and routing on reconfigurable dataflow hardware: fabric, workloads, simulator, placers."""
+
+from placer.compile_cache import use_source_keyed_cache
+
+use_source_keyed_cache()

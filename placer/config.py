@@ -102,6 +102,8 @@ def run_command(
         _exit(2, f"error: {error}")
     except (HydraException, OmegaConfBaseException) as error:
         _exit(2, f"error: {_first_line(error)}")
+    except OSError as error:
+        _exit(2, f"error: {error.strerror or error}")
     except KeyboardInterrupt:
         _exit(130, "interrupted")
     sys.exit(0)

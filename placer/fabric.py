@@ -98,7 +98,7 @@ class DramSpec:
     burst_vectors: int = 8
     burst_cycles: int = 8  # a channel is taken this long by a burst
     window_vectors: int = 16  # write FIFO per flow of a store
-    prefetch_vectors: int = 64  # read queue per flow of a load
+    prefetch_vectors: int = 128  # read queue per flow of a load
     max_streams: int = 4  # loads and stores that may share one port
 
 

@@ -1,10 +1,30 @@
-"""Writing files so that a crash or a full disk never leaves half of one."""
+"""Reading and writing files: clear errors, and never half a file after a crash or a full disk."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from pathlib import Path
+
+from placer.errors import InputError
+
+
+def read_text(path: Path) -> str:
+    """Text of a file. Raises InputError when it cannot be read or is no text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read {path}: it is no UTF-8 text ({error.reason})") from error
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder for results. Raises InputError when that cannot be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder}: {error.strerror or error}") from error
 
 
 def write_atomic(path: str | Path, content: str | bytes) -> None:

@@ -1,0 +1,7 @@
+"""From a dataflow graph and a fabric to netlists: shards, stages, buffers, sections."""
+
+from placer.lowering.lower import lower
+from placer.lowering.sections import Section, lower_sections
+from placer.lowering.sharding import DEFAULT_FILL, macs_for_cycles
+
+__all__ = ["DEFAULT_FILL", "Section", "lower", "lower_sections", "macs_for_cycles"]

@@ -13,7 +13,7 @@ from placer.lowering.regions import Region, grid, whole
 
 PORT_SHARE = 0.5  # of the bound that the port of a buffer may be needed for
 FLOW_SHARE = 0.35  # of the bound that one flow into or out of a buffer may need at one per cycle
-MAX_PARTS = 24
+EXTRA_PARTS = 24  # more parts than the capacity asks for that are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def plan_buffer(
 ) -> BufferPlan:
     """Cut a tensor into the fewest parts whose ports and flows keep up with the bound."""
     best: tuple[float, int, BufferPlan] | None = None
-    for heads, rows, columns in _cuts(fabric, tensor):
+    for heads, rows, columns in _cuts(fabric, tensor, slots):
         parts = grid(whole(tensor), heads, rows, columns, fabric.elements_per_vector)
         if slots * max(part_bytes(fabric, part) for part in parts) > fabric.memory.capacity_bytes:
             continue
@@ -60,7 +60,7 @@ def plan_buffer(
     if best is None:
         raise DoesNotFitError(
             f"bytes in one memory unit for {slots} slots of tensor {tensor.name!r}",
-            slots * tensor.elements * fabric.element_bytes // MAX_PARTS,
+            slots * fabric.vector_bytes,
             fabric.memory.capacity_bytes,
             "use smaller samples (fewer rows) or a fabric with larger memory units",
         )
@@ -78,14 +78,19 @@ def vectors(fabric: Fabric, region: Region) -> int:
     return region.elements // columns * -(-columns // fabric.elements_per_vector) if columns else 0
 
 
-def _cuts(fabric: Fabric, tensor: Tensor) -> Iterator[tuple[int, int, int]]:
+def _cuts(fabric: Fabric, tensor: Tensor, slots: int) -> Iterator[tuple[int, int, int]]:
     """Numbers of parts along heads, rows and columns, fewest parts first."""
     max_columns = -(-tensor.columns // fabric.elements_per_vector)
+    size = slots * part_bytes(fabric, whole(tensor))
+    fewest = -(-size // fabric.memory.capacity_bytes)
+    most = fewest + EXTRA_PARTS
     cuts = [
         (heads, rows, columns)
-        for heads in range(1, min(tensor.heads, MAX_PARTS) + 1)
-        for rows in range(1, min(tensor.rows, MAX_PARTS // heads) + 1)
-        for columns in range(1, min(max_columns, MAX_PARTS // (heads * rows)) + 1)
+        for heads in range(1, min(tensor.heads, most) + 1)
+        for rows in range(1, min(tensor.rows, most // heads) + 1)
+        for columns in range(
+            -(-fewest // (heads * rows)), min(max_columns, most // (heads * rows)) + 1
+        )
     ]
     yield from sorted(cuts, key=lambda cut: (cut[0] * cut[1] * cut[2], cut))
 

@@ -11,11 +11,9 @@ from placer.lowering.buffers import PORT_SHARE, BufferPlan, part_bytes, plan_buf
 from placer.lowering.groups import PRODUCT_KINDS, ROW_KINDS, Group, form_groups
 from placer.lowering.needs import Need, group_needs
 from placer.lowering.regions import Region, split, stored_reads, whole
-from placer.lowering.sharding import Split, balance, inner_length, shard_regions, shard_work
+from placer.lowering.sharding import DEFAULT_FILL, Split, balance, inner_length, shard_regions, shard_work
 from placer.netlist import Flow, Netlist, Unit
 from placer.ops import SOURCE_KINDS
-
-DEFAULT_FILL = 0.85  # share of the compute units that lowering may use
 
 
 @dataclass(slots=True)

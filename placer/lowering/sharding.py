@@ -10,11 +10,12 @@ import heapq
 from dataclasses import dataclass
 
 from placer.errors import DoesNotFitError
-from placer.fabric import Fabric
+from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph, OpKind
 from placer.lowering.groups import PRODUCT_KINDS, ROW_KINDS, Group
 from placer.lowering.regions import Region, grid, whole
 
+DEFAULT_FILL = 0.85  # share of the compute units that lowering may use
 MAX_SPLIT = 64  # most parts along one axis
 
 
@@ -141,3 +142,8 @@ def balance(
         level[group] += 1
         heapq.heappush(heap, (-cycles(group), position))
     return {group: options[group][level[group]] for group in groups}
+
+
+def macs_for_cycles(fabric: Fabric, cycles: int, fill: float = DEFAULT_FILL) -> int:
+    """Multiply-accumulates that the fabric does in `cycles` when filled as lowering fills it."""
+    return int(fill * fabric.num_sites(SiteKind.COMPUTE) * fabric.compute.macs_per_cycle * cycles)

@@ -43,6 +43,16 @@ def run_with_layout(
     return outcome, layout
 
 
+def finish_cycles(layout: Layout) -> list[list[int]]:
+    """Per unit, the cycle in which it finished each sample, of the last decision simulated."""
+    at, cells = layout.at[0], layout.cells
+    num_units, max_samples = int(at["num_units"]), int(at["max_samples"])
+    finished = cells[at["unit_finished"] :][:num_units]
+    cycles = cells[at["finish_cycle"] :][: num_units * max_samples].reshape(num_units, max_samples)
+    # A unit may run ahead of the others, past the samples that were asked for.
+    return [row[:number].tolist() for row, number in zip(cycles, finished, strict=True)]
+
+
 def simulate(
     fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits | None = None
 ) -> list[Measurement]:

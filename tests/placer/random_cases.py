@@ -4,8 +4,8 @@ A netlist consists of *clusters*, one per stage: compute units joined by streami
 a tree (a multicast flow joins its source and all its targets). Buffers carry data from a cluster
 to clusters of later stages only. Nothing can then wait for itself: a cluster needs only whole
 samples of earlier stages, and inside a tree there is only one way between two units. With
-`deadlock_free=False` some netlists get flows that break the tree, and some fabrics get DRAM queues
-that are smaller than a burst; a part of these cases runs into a deadlock.
+`deadlock_free=False` some netlists get flows that break the tree; a part of these cases runs into
+a deadlock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_TOKENS = 40
 def random_case(seed: int, *, deadlock_free: bool = False) -> tuple[Fabric, Netlist, Decisions]:
     """A fabric, a netlist that fits it, and one decision; the same for the same seed."""
     rng = np.random.default_rng(seed)
-    fabric = random_fabric(rng, deadlock_free=deadlock_free)
+    fabric = random_fabric(rng)
     netlist = random_netlist(rng, fabric, deadlock_free=deadlock_free)
     sites = random_placement(rng, fabric, netlist)
     yx = [bool(rng.integers(2)) for _ in netlist.flows]
@@ -45,14 +45,13 @@ def random_case(seed: int, *, deadlock_free: bool = False) -> tuple[Fabric, Netl
     return fabric, netlist, dimension_ordered(fabric, netlist, sites, yx, channels)
 
 
-def random_fabric(rng: np.random.Generator, *, deadlock_free: bool = False) -> Fabric:
+def random_fabric(rng: np.random.Generator) -> Fabric:
     """A small fabric with low latencies and short queues, so that every limit is met."""
 
     def between(low: int, high: int) -> int:
         return int(rng.integers(low, high + 1))
 
     burst = between(1, 8)
-    least_queue = burst if deadlock_free or rng.random() < 0.95 else 1
     rows = between(3, 4)
     return Fabric(
         name="random",
@@ -79,8 +78,8 @@ def random_fabric(rng: np.random.Generator, *, deadlock_free: bool = False) -> F
             channels=between(1, 3),
             burst_vectors=burst,
             burst_cycles=between(1, 8),
-            window_vectors=between(least_queue, 16),
-            prefetch_vectors=between(least_queue, 32),
+            window_vectors=between(burst, 16),
+            prefetch_vectors=between(burst, 32),
             max_streams=between(2, 4),
         ),
     )
@@ -193,8 +192,11 @@ class _Draft:
             unit = self.add_unit("op", SiteKind.COMPUTE)
             if unit is not None:
                 self.attach(unit, members, first_flow)
-                members.append(unit)
                 self.add_leaf(unit)
+                if self.is_connected(unit) or self.feed(unit):
+                    members.append(unit)
+                else:
+                    self.units.pop()
         for _ in range(int(self.rng.integers(4)) if members else 0):
             self.add_leaf(int(self.rng.choice(members)))
 
@@ -223,6 +225,23 @@ class _Draft:
             self.add_target(outputs[0], sink)
         elif sink != source:
             self.add_flow(source, sink)
+
+    def is_connected(self, unit: int) -> bool:
+        return any(unit in (flow.source, *flow.targets) for flow in self.flows)
+
+    def feed(self, unit: int) -> bool:
+        """Join a unit that is alone to any source; False if there is none and no room for one.
+
+        A source that cannot be made means that none was made for this unit either, so the unit is
+        the last one and may be taken back.
+        """
+        written = [i for i in self.units_of("buffer") if self.units[i].stage < self.stage]
+        sources = [*written, *self.units_of("load"), *self.units_of("weights")]
+        source = int(self.rng.choice(sources)) if sources else self.add_unit("load", SiteKind.PORT)
+        if source is None:
+            return False
+        self.add_flow(source, unit)
+        return True
 
     def pick_source(self) -> int | None:
         """A load, weights, or a buffer that only earlier stages write."""

@@ -1,0 +1,284 @@
+"""Where to cut a graph into segments, and the graph of one segment with its tile of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache
+
+from placer.errors import DoesNotFitError
+from placer.fabric import Fabric, SiteKind
+from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, Shape
+from placer.lowering.groups import Group, form_groups, stored
+from placer.lowering.regions import VIEW_KINDS
+from placer.lowering.sharding import DEFAULT_FILL
+from placer.ops import SOURCE_KINDS
+
+MIN_SAMPLE_CYCLES = 600  # samples are tiles at least this long: shorter ones are all overhead
+MAX_SAMPLE_CYCLES = 8000  # samples of this length and more are slow to simulate
+MIN_TILE_ROWS = 8  # fewer rows than this reload the weights too often
+WEIGHT_SHARE = 0.7  # of the on-chip memory that weights may take
+SWITCH_CYCLES = 2000  # cost of one more section: reconfiguration
+
+
+class TileAxis(Enum):
+    """What a section's samples are tiles of."""
+
+    NONE = "none"  # a sample is the whole input
+    ROWS = "rows"
+    HEADS = "heads"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Samples of a section."""
+
+    axis: TileAxis
+    samples: int  # per input of the graph
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive groups that form a section."""
+
+    groups: tuple[Group, ...]
+    tiling: Tiling
+    signature: tuple[object, ...]  # equal for segments that are alike but for names
+
+    @property
+    def num_groups(self) -> int:
+        return len(self.groups)
+
+    @property
+    def first_op(self) -> str:
+        return self.groups[0].main.name
+
+    @property
+    def last_op(self) -> str:
+        return self.groups[-1].output
+
+
+def find_segments(
+    fabric: Fabric, graph: DataflowGraph, fill: float, refused: set[tuple[object, ...]]
+) -> list[Segment]:
+    """Cut into segments by dynamic programming over the cost of each; none is in `refused`.
+
+    The cost of a segment is the larger of its compute and DRAM time, plus the switch to it.
+    """
+    groups = form_groups(graph)
+    most = max(1, int(fill * fabric.num_sites(SiteKind.COMPUTE)) // 2)
+    best: list[tuple[float, int, Segment | None]] = [(0.0, -1, None)]
+    for end in range(1, len(groups) + 1):
+        choices = []
+        for start in range(end - 1, max(-1, end - most - 1), -1):
+            if _is_too_long(fabric, graph, tuple(groups[start:end])):
+                break
+            segment = _segment(fabric, graph, tuple(groups[start:end]))
+            if segment is None or (segment.signature in refused and segment.num_groups > 1):
+                if end - start > 1:
+                    continue
+                segment = segment or _untiled(graph, tuple(groups[start:end]))
+            cost = _cost(fabric, graph, segment)
+            choices.append((best[start][0] + cost, start, segment))
+        best.append(min(choices, key=lambda choice: choice[0]))
+    segments: list[Segment] = []
+    end = len(groups)
+    while end > 0:
+        _, start, chosen = best[end]
+        if chosen is None:
+            raise DoesNotFitError("sections", 1, 0, "use a larger fabric")
+        segments.append(chosen)
+        end = start
+    return segments[::-1]
+
+
+def _is_too_long(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]) -> bool:
+    """Whether no segment that contains these groups can be a section."""
+    if len(groups) == 1:
+        return False
+    weights = sum(_weight_elements(graph, group) for group in groups)
+    room = fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
+    shape = graph.tensors[groups[-1].output].shape
+    rows = _num_rows(graph, groups[-1])
+    most_samples = max(rows // MIN_TILE_ROWS, shape[0] if len(shape) == 3 else 1)
+    cycles = _work_cycles(fabric, graph, groups) / most_samples
+    return weights * fabric.element_bytes > WEIGHT_SHARE * room or cycles > MAX_SAMPLE_CYCLES
+
+
+def _segment(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]) -> Segment | None:
+    """The segment of some groups with its tiling; None if it cannot be a section."""
+    tiling = _choose_tiling(fabric, graph, groups)
+    if tiling is None:
+        return None
+    return Segment(groups, tiling, (tiling, *_signature(graph, groups)))
+
+
+def _untiled(graph: DataflowGraph, groups: tuple[Group, ...]) -> Segment:
+    tiling = Tiling(TileAxis.NONE, 1)
+    return Segment(groups, tiling, (tiling, *_signature(graph, groups)))
+
+
+def _weight_elements(graph: DataflowGraph, group: Group) -> int:
+    if group.main.kind != OpKind.LINEAR:
+        return 0
+    return graph.tensors[group.main.inputs[0]].columns * graph.tensors[group.output].columns
+
+
+def _work_cycles(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]) -> float:
+    """Cycles that all compute units together need for the groups, whole input."""
+    macs = sum(graph.macs(group.main) for group in groups)
+    vectors = sum(graph.tensors[group.output].elements for group in groups)
+    busy = macs / fabric.compute.macs_per_cycle + vectors / fabric.elements_per_vector
+    return busy / (DEFAULT_FILL * fabric.num_sites(SiteKind.COMPUTE))
+
+
+def _choose_tiling(
+    fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]
+) -> Tiling | None:
+    """The smallest samples that are not too short; None if even they are too long."""
+    cycles = _work_cycles(fabric, graph, groups)
+    axis = _tile_axis(graph, groups)
+    if axis == TileAxis.NONE:
+        return Tiling(axis, 1) if cycles <= MAX_SAMPLE_CYCLES or len(groups) == 1 else None
+    if axis == TileAxis.ROWS:
+        extent = _num_rows(graph, groups[0])
+        is_short = cycles * 2 * MIN_TILE_ROWS <= MAX_SAMPLE_CYCLES * extent
+        smallest = MIN_TILE_ROWS * (2 if is_short else 1)
+    else:
+        extent, smallest = graph.tensors[groups[0].output].heads, 1
+    tiles = [tile for tile in range(1, extent + 1) if extent % tile == 0 and tile >= smallest]
+    for tile in tiles or [extent]:
+        if cycles * tile / extent >= MIN_SAMPLE_CYCLES or tile == extent:
+            is_short = cycles * tile / extent <= MAX_SAMPLE_CYCLES or len(groups) == 1
+            return Tiling(axis, extent // tile) if is_short else None
+    return None
+
+
+def _num_rows(graph: DataflowGraph, group: Group) -> int:
+    """Rows that pass through a group; a weight gradient sums over the rows of its inputs."""
+    is_sum = group.main.kind == OpKind.WEIGHT_GRAD
+    return graph.tensors[group.main.inputs[0] if is_sum else group.output].rows
+
+
+def _tile_axis(graph: DataflowGraph, groups: tuple[Group, ...]) -> TileAxis:
+    if all(_rows_are_independent(graph, group) for group in groups):
+        if len({_num_rows(graph, group) for group in groups}) == 1:
+            return TileAxis.ROWS
+    if all(_heads_are_independent(graph, group) for group in groups):
+        heads = {graph.tensors[group.output].heads for group in groups}
+        if len(heads) == 1:
+            return TileAxis.HEADS
+    return TileAxis.NONE
+
+
+def _views_below(graph: DataflowGraph, tensor: str) -> Iterator[Op]:
+    op = graph.op(tensor)
+    if op.kind in VIEW_KINDS:
+        yield op
+        for source in op.inputs:
+            yield from _views_below(graph, source)
+
+
+def _rows_are_independent(graph: DataflowGraph, group: Group) -> bool:
+    """Whether a tile of rows of all inputs gives the same rows of the output (or adds to it)."""
+    views = [view for name in group.main.inputs for view in _views_below(graph, name)]
+    return group.main.kind != OpKind.MATMUL and all(v.kind != OpKind.TRANSPOSE for v in views)
+
+
+def _heads_are_independent(graph: DataflowGraph, group: Group) -> bool:
+    """Whether each head of the output needs only this head of the inputs."""
+    if len(graph.tensors[group.output].shape) != 3 or group.main.kind == OpKind.WEIGHT_GRAD:
+        return False
+    views = [view for name in group.main.inputs for view in _views_below(graph, name)]
+    return all(view.kind in (OpKind.SPLIT_HEADS, OpKind.TRANSPOSE) for view in views)
+
+
+def _cost(fabric: Fabric, graph: DataflowGraph, segment: Segment) -> float:
+    loads, stores = crossing(graph, segment.groups)
+    vectors = sum(graph.tensors[n].elements for n in loads | stores) / fabric.elements_per_vector
+    rate = fabric.dram.channels * fabric.dram.burst_vectors / fabric.dram.burst_cycles
+    compute = _work_cycles(fabric, graph, segment.groups)
+    return max(compute, vectors / rate) + SWITCH_CYCLES
+
+
+def crossing(graph: DataflowGraph, groups: tuple[Group, ...]) -> tuple[set[str], set[str]]:
+    """Stored tensors that some groups must load, and those that they must store."""
+    made = {group.output for group in groups}
+    inside = {op.name for group in groups for op in group.ops}
+    loads = {
+        name for group in groups for tensor in group.main.inputs for name in stored(graph, tensor)
+    } - made
+    readers = _stored_readers(graph)
+    stores = {name for name in made if not readers.get(name, frozenset()) <= inside}
+    return loads, stores
+
+
+@cache
+def _stored_readers(graph: DataflowGraph) -> dict[str, frozenset[str]]:
+    """Ops that read a stored tensor, directly or through views."""
+    readers: dict[str, set[str]] = {}
+    for op in graph.ops:
+        if op.kind not in VIEW_KINDS:
+            for tensor in op.inputs:
+                for name in stored(graph, tensor):
+                    readers.setdefault(name, set()).add(op.name)
+    return {name: frozenset(ops) for name, ops in readers.items()}
+
+
+def _signature(graph: DataflowGraph, groups: tuple[Group, ...]) -> tuple[object, ...]:
+    """Kinds, shapes and wiring of some groups, without names."""
+    loads, stores = crossing(graph, groups)
+    order = sorted(loads, key=graph.position) + [group.output for group in groups]
+    number = {name: position for position, name in enumerate(order)}
+    parts: list[object] = [graph.tensors[name].shape for name in order[: len(loads)]]
+    for group in groups:
+        wiring = tuple(
+            (number[name], tuple(v.kind for v in _views_below(graph, tensor)))
+            for tensor in group.main.inputs
+            for name in sorted(stored(graph, tensor), key=graph.position)
+        )
+        kinds = tuple((op.kind, _anonymous(op.attributes)) for op in group.ops)
+        parts.append((kinds, graph.tensors[group.output].shape, wiring, group.output in stores))
+    return tuple(parts)
+
+
+def _anonymous(attributes: OpAttributes) -> OpAttributes:
+    return replace(attributes, weight="")
+
+
+def section_graph(graph: DataflowGraph, segment: Segment, name: str) -> DataflowGraph:
+    """The graph of one segment: loads and stores at its cuts, sizes of one sample."""
+    loads, stores = crossing(graph, segment.groups)
+    ops: dict[str, Op] = {}
+    for tensor in sorted(loads, key=graph.position):
+        source = graph.op(tensor)
+        shape = _tiled_shape(graph.tensors[tensor].shape, segment.tiling)
+        kind = source.kind if source.kind in SOURCE_KINDS else OpKind.LOAD
+        kept = source.attributes if kind == OpKind.EMBEDDING else OpAttributes()
+        ops[tensor] = Op(tensor, kind, (), replace(kept, shape=shape))
+    for group in segment.groups:
+        for tensor in group.main.inputs:
+            for view in _views_below(graph, tensor):
+                ops.setdefault(view.name, _tiled_view(view, segment.tiling))
+        ops.update({op.name: op for op in group.ops})
+    for tensor in sorted(stores, key=graph.position):
+        ops[f"{tensor}.out"] = Op(f"{tensor}.out", OpKind.STORE, (tensor,))
+    return DataflowGraph(name, graph.family, tuple(ops.values()))
+
+
+def _tiled_shape(shape: Shape, tiling: Tiling) -> Shape:
+    if tiling.axis == TileAxis.NONE:
+        return shape
+    if tiling.axis == TileAxis.ROWS:
+        return (*shape[:-2], shape[-2] // tiling.samples, shape[-1])
+    if len(shape) == 3:
+        return (shape[0] // tiling.samples, *shape[1:])
+    return (shape[0], shape[1] // tiling.samples)  # heads side by side in a matrix
+
+
+def _tiled_view(view: Op, tiling: Tiling) -> Op:
+    if tiling.axis == TileAxis.HEADS and view.kind == OpKind.SPLIT_HEADS:
+        heads = view.attributes.heads // tiling.samples
+        return replace(view, attributes=replace(view.attributes, heads=heads))
+    return view

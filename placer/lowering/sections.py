@@ -1,0 +1,93 @@
+"""Cut a graph that does not fit into sections that run one after the other.
+
+Tensors that cross a cut go through DRAM. Within a section the pipeline works on small samples: a section of
+row-wise ops takes a tile of rows at a time, a section of attention ops one or more heads at a time.
+The time of the model is the sum over its sections of samples * cycles per sample.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from placer.errors import DoesNotFitError
+from placer.fabric import Fabric
+from placer.graph import DataflowGraph
+from placer.lowering.cutting import MAX_SAMPLE_CYCLES, Segment, find_segments, section_graph
+from placer.lowering.lower import lower
+from placer.lowering.sharding import DEFAULT_FILL
+from placer.netlist import Netlist
+
+log = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a graph that runs on the whole fabric for a while."""
+
+    netlist: Netlist
+    samples: int  # per input of the graph: row tiles or groups of heads
+    repeats: int  # how many sections of the graph are alike
+    ops: tuple[str, ...]  # of the first of them
+
+
+def lower_sections(
+    fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL
+) -> tuple[Section, ...]:
+    """Distinct sections of a graph in the order of their first use.
+
+    A single one if the graph fits whole and its sample is not too long to pipeline well.
+    """
+    try:
+        netlist = lower(fabric, graph, fill)
+        if netlist.bound_cycles <= MAX_SAMPLE_CYCLES:
+            return (Section(netlist, 1, 1, tuple(op.name for op in graph.ops)),)
+    except DoesNotFitError as error:
+        log.info("%s: %s", graph.name, error)
+
+    refused: set[tuple[object, ...]] = set()
+    for _ in range(MAX_ATTEMPTS):
+        segments = find_segments(fabric, graph, fill, refused)
+        sections = _lower_segments(fabric, graph, segments, fill, refused)
+        if sections is not None:
+            return sections
+    raise DoesNotFitError(
+        f"sections of {graph.name!r} that can be lowered", 1, 0, "use a larger fabric"
+    )
+
+
+def _lower_segments(
+    fabric: Fabric,
+    graph: DataflowGraph,
+    segments: Sequence[Segment],
+    fill: float,
+    refused: set[tuple[object, ...]],
+) -> tuple[Section, ...] | None:
+    """Sections of the segments, alike ones together; None if one does not fit (then in `refused`)."""
+    sections: dict[tuple[object, ...], Section] = {}
+    for segment in segments:
+        known = sections.get(segment.signature)
+        if known is not None:
+            sections[segment.signature] = Section(
+                known.netlist, known.samples, known.repeats + 1, known.ops
+            )
+            continue
+        part = section_graph(graph, segment, f"{graph.name}.{len(sections)}")
+        try:
+            netlist = lower(fabric, part, fill)
+        except DoesNotFitError as error:
+            log.info("section of %s to %s: %s", segment.first_op, segment.last_op, error)
+            if segment.num_groups == 1:
+                raise DoesNotFitError(
+                    f"{error.resource}, for op {segment.first_op!r} alone:",
+                    error.demand, error.limit, "use a larger fabric or a narrower layer",
+                ) from error  # fmt: skip
+            refused.add(segment.signature)
+            return None
+        ops = tuple(op.name for op in part.ops)
+        sections[segment.signature] = Section(netlist, segment.tiling.samples, 1, ops)
+    return tuple(sections.values())
+

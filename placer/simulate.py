@@ -1,0 +1,208 @@
+"""Command: lower a workload, place it, simulate it, and show where the time goes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from placer.check import check
+from placer.config import run_command, to_dataclass
+from placer.decision import Decisions
+from placer.decision_file import load_decision, save_decision
+from placer.draw import draw_placement
+from placer.errors import InputError
+from placer.fabric import Fabric, SiteKind
+from placer.files import make_folder, read_text, write_atomic
+from placer.graph import DataflowGraph, from_json
+from placer.lowering import Section, lower_sections, macs_for_cycles
+from placer.netlist import Netlist
+from placer.placement import random_sites
+from placer.routing import RoutingMethod, route
+from placer.simulation import Measurement, Status, UnitTime, simulate
+from placer.workloads import WorkloadConfig, build, resolve
+
+RESULT_SCHEMA = 1
+NUM_STALLS = 5  # units listed in the summary
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateConfig:
+    """What `conf/simulate.yaml` holds."""
+
+    fabric: Fabric
+    workload: WorkloadConfig
+    graph: Path | None
+    placement: str
+    routing: RoutingMethod
+    fill: float
+    sample_cycles: int
+    seed: int
+    output: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SectionResult:
+    """One section, placed and simulated."""
+
+    section: Section
+    decision: Decisions
+    measurement: Measurement
+
+
+def run(config: SimulateConfig) -> list[SectionResult]:
+    """Simulate every distinct section of the configured graph."""
+    fabric = config.fabric
+    sections = lower_sections(fabric, make_graph(config), config.fill)
+    results = []
+    for section in track(sections, "simulating", disable=len(sections) == 1, transient=True):
+        decision = _place(config, section.netlist, len(sections))
+        check(fabric, section.netlist, decision)
+        measurement = simulate(fabric, section.netlist, decision)[0]
+        results.append(SectionResult(section, decision, measurement))
+    return results
+
+
+def make_graph(config: SimulateConfig) -> DataflowGraph:
+    """The graph of the file, or of the workload at the size that suits the fabric."""
+    if config.graph is not None:
+        return from_json(read_text(config.graph))
+    budget = macs_for_cycles(config.fabric, config.sample_cycles, config.fill)
+    return build(resolve(config.workload, budget, np.random.default_rng(config.seed)))
+
+
+def _place(config: SimulateConfig, netlist: Netlist, num_sections: int) -> Decisions:
+    if config.placement == "random":
+        sites = random_sites(config.fabric, netlist, 1, config.seed)
+        return route(config.fabric, netlist, sites, method=config.routing, seed=config.seed)
+    if num_sections > 1:
+        raise InputError(
+            f"placement={config.placement}: the graph has {num_sections} sections, a decision "
+            "file places one; use placement=random"
+        )
+    return load_decision(Path(config.placement), config.fabric, netlist)
+
+
+def show(config: SimulateConfig, results: list[SectionResult], console: Console) -> None:
+    """Print a summary of each section, and of all of them together."""
+    for result in results:
+        _show_section(config.fabric, result, console)
+    if len(results) > 1:
+        _show_model(results, console)
+
+
+def _show_section(fabric: Fabric, result: SectionResult, console: Console) -> None:
+    netlist, measured = result.section.netlist, result.measurement
+    console.rule(f"{netlist.name} on {fabric.name}")
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("status", measured.status.name.lower())
+    facts.add_row(
+        "netlist", f"{netlist.num_units} units, {netlist.num_flows} flows, {netlist.num_stages} stages"
+    )
+    facts.add_row("cycles per sample", f"{measured.cycles_per_sample:.1f}")
+    facts.add_row("bound", f"{measured.bound_cycles} (work of the slowest unit)")
+    facts.add_row("normalised throughput", f"{measured.throughput:.3f}")
+    facts.add_row("first sample after", f"{measured.first_sample_cycles} cycles")
+    facts.add_row("critical resource", measured.critical)
+    console.print(facts)
+    stalls = Table("unit", "op", "busy", "starved", "blocked", "port wait", title="compute units that wait most")
+    for unit in _idlest(netlist, measured)[:NUM_STALLS]:
+        shares = [f"{share:.0%}" for share in measured.unit_time[unit]]
+        stalls.add_row(netlist.units[unit].name, netlist.units[unit].op, *shares)
+    console.print(stalls)
+
+
+def _idlest(netlist: Netlist, measured: Measurement) -> list[int]:
+    """Compute units, those that are busy least first."""
+    compute = [u for u, unit in enumerate(netlist.units) if unit.kind == SiteKind.COMPUTE]
+    return sorted(compute, key=lambda unit: float(measured.unit_time[unit, UnitTime.BUSY]))
+
+
+def _show_model(results: list[SectionResult], console: Console) -> None:
+    table = Table("section", "alike", "samples", "cycles/sample", "throughput", "cycles in all")
+    for result in results:
+        section, measured = result.section, result.measurement
+        table.add_row(
+            section.netlist.name, str(section.repeats), str(section.samples),
+            f"{measured.cycles_per_sample:.0f}", f"{measured.throughput:.3f}",
+            f"{_section_cycles(result):,.0f}",
+        )  # fmt: skip
+    console.print(table)
+    console.print(f"model: {sum(map(_section_cycles, results)):,.0f} cycles per input")
+
+
+def _section_cycles(result: SectionResult) -> float:
+    """Cycles per input of the graph that all sections of this kind take."""
+    section = result.section
+    return section.repeats * section.samples * result.measurement.cycles_per_sample
+
+
+def write(config: SimulateConfig, results: list[SectionResult]) -> None:
+    """Write result.json, and a decision and pictures per section."""
+    fabric = config.fabric
+    make_folder(config.output)
+    for result in results:
+        netlist = result.section.netlist
+        save_decision(config.output / f"{netlist.name}.decision.json", fabric, netlist, result.decision)
+        for suffix in ("png", "svg"):
+            draw_placement(
+                fabric, netlist, result.decision, config.output / f"{netlist.name}.{suffix}",
+                measurement=result.measurement, title=netlist.name,
+            )  # fmt: skip
+    summary = {
+        "schema": RESULT_SCHEMA,
+        "fabric": fabric.name,
+        "seed": config.seed,
+        "placement": config.placement,
+        "routing": str(config.routing.value),
+        "cycles_per_input": sum(map(_section_cycles, results)),
+        "sections": [_to_dict(result) for result in results],
+    }
+    write_atomic(config.output / "result.json", json.dumps(summary, indent=1) + "\n")
+
+
+def _to_dict(result: SectionResult) -> dict[str, Any]:
+    netlist, measured = result.section.netlist, result.measurement
+    names = [unit.name for unit in netlist.units]
+    kinds = [kind.name.lower() for kind in UnitTime]
+    return {
+        "netlist": netlist.name,
+        "fingerprint": netlist.fingerprint,
+        "repeats": result.section.repeats,
+        "samples": result.section.samples,
+        "status": measured.status.name.lower(),
+        "cycles_per_sample": measured.cycles_per_sample,
+        "bound_cycles": measured.bound_cycles,
+        "throughput": measured.throughput,
+        "first_sample_cycles": measured.first_sample_cycles,
+        "cycles_simulated": measured.cycles_simulated,
+        "critical": measured.critical,
+        "unit_time": {
+            name: dict(zip(kinds, map(float, shares), strict=True))
+            for name, shares in zip(names, measured.unit_time.round(4), strict=True)
+        },
+        "link_utilisation": measured.link_utilisation.round(4).tolist(),
+    }
+
+
+def main(config: DictConfig) -> None:
+    """Entry point: config -> results -> screen and files."""
+    settings = to_dataclass(SimulateConfig, config)
+    results = run(settings)
+    console = Console()
+    show(settings, results, console)
+    write(settings, results)
+    console.print(f"written to {settings.output}")
+    if any(result.measurement.status != Status.STEADY for result in results):
+        console.print("warning: not every section reached a steady state", style="bold red")
+
+
+if __name__ == "__main__":
+    run_command(main, "simulate")
