@@ -48,6 +48,7 @@ class OpStyle:
 # Light hues after the colour-blind-safe sets of Paul Tol and of Okabe and Ito; black text can be
 # read on them. More ops than such a set has colours, so the code on the unit is the second cue.
 _STYLES = {
+    "linear": OpStyle("L", "#4393C3"),
     "matmul": OpStyle("M", "#77AADD"),
     "add": OpStyle("A", "#99DDFF"),
     "bias": OpStyle("Bi", "#CCEEFF"),

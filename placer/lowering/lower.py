@@ -165,7 +165,7 @@ def _add_tensor(
     plan = plan_buffer(
         fabric,
         graph.tensors[name],
-        distance + 1,
+        distance + 2 if distance else 1,
         producers,
         needs.get(name, []) + stores.get(name, []),
         bound,

@@ -16,6 +16,7 @@ from placer.lowering.groups import PRODUCT_KINDS, ROW_KINDS, Group
 from placer.lowering.regions import Region, grid, whole
 
 DEFAULT_FILL = 0.85  # share of the compute units that lowering may use
+FLOW_SHARE = 0.5  # vectors per cycle of one flow that a good placement can carry
 MAX_SPLIT = 64  # most parts along one axis
 
 
@@ -37,8 +38,15 @@ class Work:
     """What the largest shard of a split needs per sample."""
 
     cycles: int
-    left_vectors: int  # vectors of the left operand, or of all inputs of other ops
+    left_vectors: int  # vectors of the left operand, or of each input of other ops
     right_vectors: int  # vectors of the right operand of a product
+    output_vectors: int
+
+    @property
+    def pace(self) -> float:
+        """Cycles per sample at which neither the work nor a flow of the shard holds it up."""
+        busiest = max(self.left_vectors, self.right_vectors, self.output_vectors)
+        return max(self.cycles, busiest / FLOW_SHARE)
 
 
 def inner_length(graph: DataflowGraph, group: Group) -> int:
@@ -69,17 +77,18 @@ def shard_work(fabric: Fabric, graph: DataflowGraph, group: Group, region: Regio
         left = heads * rows * inner_vectors * -(-columns // fabric.compute.block_columns)
         right = heads * columns * inner_vectors * -(-rows // fabric.compute.block_rows)
         macs = heads * rows * columns * inner
-        return Work(max(-(-macs // fabric.compute.macs_per_cycle), left, right), left, right)
+        cycles = max(-(-macs // fabric.compute.macs_per_cycle), left, right)
+        return Work(cycles, left, right, heads * rows * -(-columns // per_vector))
     vectors = heads * rows * -(-columns // per_vector)
     interval = max(fabric.op_spec(op.kind).cycles_per_vector for op in group.ops)
-    return Work(vectors * interval, vectors * len(group.main.inputs), 0)
+    return Work(vectors * interval, vectors, 0, vectors)
 
 
 def candidate_splits(fabric: Fabric, graph: DataflowGraph, group: Group, limit: int) -> list[Split]:
     """Best split for each number of shards, fewest first, each with less work per shard."""
     output = graph.tensors[group.output]
     max_columns = -(-output.columns // fabric.elements_per_vector)
-    best: dict[int, tuple[int, int, Split]] = {}
+    best: dict[int, tuple[float, int, Split]] = {}
     for heads in range(1, min(output.heads, limit) + 1):
         for rows in range(1, min(output.rows, limit // heads, MAX_SPLIT) + 1):
             most = 1 if group.main.kind in ROW_KINDS else min(max_columns, limit // (heads * rows))
@@ -91,18 +100,18 @@ def candidate_splits(fabric: Fabric, graph: DataflowGraph, group: Group, limit: 
                     (0, _largest_columns(output.columns, columns, fabric.elements_per_vector)),
                 )
                 work = shard_work(fabric, graph, group, largest)
-                # Among equal work prefer little traffic, and few copies of the left operand.
-                key = (work.cycles, work.left_vectors + work.right_vectors, split)
+                # Among equal paces prefer little traffic, and few copies of the left operand.
+                key = (work.pace, work.left_vectors + work.right_vectors, split)
                 number = split.num_shards
                 if number not in best or key[:2] < best[number][:2]:
                     best[number] = key
     chosen: list[Split] = []
     least = None
     for number in sorted(best):
-        cycles, _, split = best[number]
-        if least is None or cycles < least:
+        pace, _, split = best[number]
+        if least is None or pace < least:
             chosen.append(split)
-            least = cycles
+            least = pace
     return chosen
 
 
@@ -123,11 +132,11 @@ def balance(
     level = dict.fromkeys(groups, 0)
     left = budget - len(groups)
 
-    def cycles(group: Group) -> int:
+    def pace(group: Group) -> float:
         regions = shard_regions(fabric, graph, group, options[group][level[group]])
-        return max(shard_work(fabric, graph, group, region).cycles for region in regions)
+        return max(shard_work(fabric, graph, group, region).pace for region in regions)
 
-    heap = [(-cycles(group), position) for position, group in enumerate(groups)]
+    heap = [(-pace(group), position) for position, group in enumerate(groups)]
     heapq.heapify(heap)
     while heap:
         _, position = heapq.heappop(heap)
@@ -140,7 +149,7 @@ def balance(
             break
         left -= needed
         level[group] += 1
-        heapq.heappush(heap, (-cycles(group), position))
+        heapq.heappush(heap, (-pace(group), position))
     return {group: options[group][level[group]] for group in groups}
 
 

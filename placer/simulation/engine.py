@@ -23,12 +23,12 @@ RUNNING = -1
 class Limits(NamedTuple):
     """When a simulation ends (docs/simulator.md, "Steady state")."""
 
-    warmup_samples: int = 2
+    warmup_samples: int = 1
     window_samples: int = 4
     tolerance: float = 0.01
     max_cycles: int = 2_000_000
     max_samples: int = 256
-    statistics_from_sample: int = 2  # statistics count after this sample; -1: from cycle 0
+    statistics_from_sample: int = 1  # statistics count after this sample; -1: from cycle 0
 
 
 class Outcome(NamedTuple):
@@ -47,12 +47,12 @@ class Outcome(NamedTuple):
 
 @njit(cache=True)
 def _period(cells, at, last, window):
-    """Largest distance between the finishes of sample `last - window` and `last` over all units."""
+    """Largest time between the finishes of sample `last - window` and `last` of a pacing unit."""
     longest = 0
     for unit in range(at.num_units):
-        longest = max(
-            longest, cells[at.finish_cycle + unit * at.max_samples + last] - cells[at.finish_cycle + unit * at.max_samples + last - window]
-        )
+        if cells[at.unit_sets_period + unit]:
+            finishes = at.finish_cycle + unit * at.max_samples
+            longest = max(longest, cells[finishes + last] - cells[finishes + last - window])
     return longest
 
 

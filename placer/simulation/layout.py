@@ -248,6 +248,7 @@ def _static_fields(fabric: Fabric, netlist: Netlist) -> dict[str, Cells]:
     out_bounds, unit_out = _group(flow_source, len(units))
     sink_bounds = np.searchsorted(sink_flow, np.arange(len(flows) + 1)).astype(np.int32)
     capacity = _ints([_output_capacity(fabric, netlist, f) for f in range(len(flows))])
+    pacing = pacing_units(netlist)
     channels = fabric.link.channels
     slot_fifo, fifo_slot = _input_slots(topology, channels)
     loads = [(f, -1) for f, flow in enumerate(flows) if units[flow.source].kind == SiteKind.PORT]
@@ -266,6 +267,7 @@ def _static_fields(fabric: Fabric, netlist: Netlist) -> dict[str, Cells]:
         "unit_releases": _ints([unit.releases for unit in units]),
         "unit_depth": _ints([unit.depth_cycles for unit in units]),
         "unit_slots": _ints([unit.slots for unit in units]),
+        "unit_sets_period": _ints([unit in pacing for unit in range(len(units))]),
         "unit_in_start": in_bounds[:-1],  # into unit_in: sinks of a unit by flow id
         "unit_in_end": in_bounds[1:],
         "unit_out_start": out_bounds[:-1],  # into unit_out: flows of a unit
@@ -287,6 +289,16 @@ def _static_fields(fabric: Fabric, netlist: Netlist) -> dict[str, Cells]:
     }
 
 
+def pacing_units(netlist: Netlist) -> set[int]:
+    """Units whose finishes define the period: those without output, and the slowest compute units."""
+    sources = {flow.source for flow in netlist.flows}
+    return {
+        number
+        for number, unit in enumerate(netlist.units)
+        if number not in sources or unit.cycles == netlist.bound_cycles
+    }
+
+
 def _ints(values: object) -> Cells:
     return np.asarray(values, np.int32)
 
@@ -302,7 +314,9 @@ def _output_capacity(fabric: Fabric, netlist: Netlist, flow_id: int) -> int:
     flow = netlist.flows[flow_id]
     source = netlist.units[flow.source]
     if source.kind == SiteKind.COMPUTE:
-        return max(fabric.compute.output_vectors, 2 * -(-flow.tokens // source.releases))
+        release = -(-flow.tokens // source.releases)
+        in_pipeline = release * -(-source.depth_cycles * source.releases // source.cycles)
+        return max(fabric.compute.output_vectors, 2 * release) + in_pipeline
     if source.kind == SiteKind.MEMORY:
         return fabric.memory.output_vectors
     return fabric.dram.prefetch_vectors

@@ -55,23 +55,25 @@ def simulate_reference(
         while samples < min(map(len, finish)):
             s = samples
             samples += 1
-            if s >= first_measured and _is_steady(finish, s, window_samples, tolerance):
+            if s >= first_measured and _is_steady(chip, s, window_samples, tolerance):
                 return _result(chip, Status.STEADY, t, samples, window_samples)
             if samples == max_samples:
                 return _result(chip, Status.CAP, t, samples, window_samples)
-        if t + 1 < max_cycles and not acted and not chip.is_pending(t):
+        if not acted and not chip.is_pending(t):
             return _result(chip, Status.DEADLOCK, t, samples, window_samples)
     return _result(chip, Status.CAP, max_cycles - 1, samples, window_samples)
 
 
-def _period(finish: list[list[int]], s: int, window: int) -> float:
-    """Cycles per sample of the slowest unit over the `window` samples up to s."""
-    return max(cycles[s] - cycles[s - window] for cycles in finish) / window
+def _period(chip: Chip, s: int, window: int) -> float:
+    """Cycles per sample of the slowest pacing unit over the `window` samples up to s."""
+    most_work = max((unit.spec.cycles for unit in chip.computes), default=None)
+    pacing = [u for u in chip.units if not u.outlets or u.spec.cycles == most_work]
+    return max(unit.finish[s] - unit.finish[s - window] for unit in pacing) / window
 
 
-def _is_steady(finish: list[list[int]], s: int, window: int, tolerance: float) -> bool:
-    period = _period(finish, s, window)
-    return abs(period - _period(finish, s - window, window)) <= tolerance * period
+def _is_steady(chip: Chip, s: int, window: int, tolerance: float) -> bool:
+    period = _period(chip, s, window)
+    return abs(period - _period(chip, s - window, window)) <= tolerance * period
 
 
 def _result(chip: Chip, status: Status, t: int, samples: int, window: int) -> ReferenceResult:
@@ -79,7 +81,7 @@ def _result(chip: Chip, status: Status, t: int, samples: int, window: int) -> Re
     is_measured = samples > 2 * window
     return ReferenceResult(
         status=status,
-        cycles_per_sample=_period(finish, samples - 1, 2 * window) if is_measured else math.nan,
+        cycles_per_sample=_period(chip, samples - 1, 2 * window) if is_measured else math.nan,
         first_sample_cycles=max(cycles[0] for cycles in finish) if samples else -1,
         cycles_simulated=t + 1,
         samples=samples,
@@ -140,7 +142,8 @@ class Chip:
         times = [unit.next_start for unit in self.computes]
         times += [site.read_free_at for site in self.memories]
         times += self.dram.free_at
-        times += [ready for route in self.network.routes for ready in route.outlet.queue]
+        # What stands behind the head of an output queue cannot move before it.
+        times += [route.outlet.queue[0] for route in self.network.routes if route.outlet.queue]
         times += [vector.visible_at for fifo in self.network.fifos.values() for vector in fifo]
         for inlet in self.inlets:
             times += [*inlet.queue.on_way, *inlet.credits.on_way]

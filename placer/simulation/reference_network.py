@@ -191,7 +191,9 @@ def _window(fabric: Fabric, target: Unit) -> int:
 
 def _output_capacity(fabric: Fabric, source: Unit, flow: Flow) -> int:
     if source.kind == SiteKind.COMPUTE:
-        return max(fabric.compute.output_vectors, 2 * ceil_div(flow.tokens, source.releases))
+        release = ceil_div(flow.tokens, source.releases)
+        in_pipeline = release * ceil_div(source.depth_cycles * source.releases, source.cycles)
+        return max(fabric.compute.output_vectors, 2 * release) + in_pipeline
     if source.kind == SiteKind.MEMORY:
         return fabric.memory.output_vectors
     return fabric.dram.prefetch_vectors

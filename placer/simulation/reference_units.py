@@ -39,7 +39,7 @@ class FlowEnd:
 
     flow_id: int
     tokens: int
-    position: int = 0  # of the target among the targets of the flow; 0 at the source
+    position: int = -1  # of the target among the targets of the flow; -1 at the source
     passed: int = 0  # vectors that the unit has put in or taken out so far
 
     @property
@@ -57,7 +57,7 @@ End = TypeVar("End", bound=FlowEnd)
 def round_robin(requests: Iterable[End], last_winner: int) -> End | None:
     """The request with the smallest flow id above the last winner's, else the smallest id.
 
-    When one flow feeds two units that compete here, the first of its targets comes first.
+    When two ends of one flow compete here, the source comes first, then the targets in order.
     """
     return min(
         requests,
