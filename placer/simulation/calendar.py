@@ -6,78 +6,88 @@ something it waits for may have changed.
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
+
+from placer.simulation import records as at
+from placer.simulation.compiled import engine_jit
 
 
-@njit(cache=True)
-def wake_next(cells, at, agent, cycle):
+@engine_jit
+def wake_next(cells, agent, cycle):
     """Look at an agent in the next cycle."""
-    if cells[at.queued_for + agent] != cycle + 1:
-        cells[at.queued_for + agent] = cycle + 1
-        cells[at.next_agents + cells[at.num_next]] = agent
-        cells[at.num_next] += 1
+    if cells[agent + at.QUEUED_FOR] != cycle + 1:
+        cells[agent + at.QUEUED_FOR] = cycle + 1
+        end = cells[at.NEXT_END]
+        cells[end] = agent
+        cells[at.NEXT_END] = end + 1
 
 
-@njit(cache=True)
-def wake_now(cells, at, agent, cycle):
+@engine_jit
+def wake_now(cells, agent, cycle):
     """Look at an agent in this cycle; only while arrivals are handled."""
-    if cells[at.queued_for + agent] != cycle:
-        cells[at.queued_for + agent] = cycle
-        cells[at.now_agents + cells[at.num_now]] = agent
-        cells[at.num_now] += 1
+    if cells[agent + at.QUEUED_FOR] != cycle:
+        cells[agent + at.QUEUED_FOR] = cycle
+        end = cells[at.NOW_END]
+        cells[end] = agent
+        cells[at.NOW_END] = end + 1
 
 
-@njit(cache=True)
-def wake_later(cells, at, wake_id, cycle):
-    """Enter an agent, or a flow as `num_agents + flow`, for a later cycle within the horizon."""
-    if cells[at.wake_at + wake_id] != cycle:
-        cells[at.wake_at + wake_id] = cycle
-        bucket = cycle & (at.horizon - 1)
-        count = cells[at.bucket_wakes + bucket]
-        cells[at.wakes + bucket * at.max_wakes + count] = wake_id
-        cells[at.bucket_wakes + bucket] = count + 1
-        cells[at.num_pending] += 1
+@engine_jit
+def wake_later(cells, agent, cycle):
+    """Enter an agent, or a flow, for a later cycle within the horizon."""
+    if cells[agent + at.WAKE_AT] != cycle:
+        cells[agent + at.WAKE_AT] = cycle
+        bucket = cells[at.WAKES] + (cycle & cells[at.TIME_MASK]) * cells[at.WAKES_STRIDE]
+        number = cells[bucket] + 1
+        cells[bucket] = number
+        cells[bucket + number] = agent
 
 
-@njit(cache=True)
-def return_credits(cells, at, sink, number, cycle):
+@engine_jit
+def return_credits(cells, sink, number, cycle):
     """Send `number` credits of a sink back to its source."""
-    bucket = (cycle + cells[at.sink_credit_cycles + sink]) & (at.horizon - 1)
-    count = cells[at.bucket_credits + bucket]
-    cells[at.credit_sink + bucket * at.num_sinks + count] = sink
-    cells[at.credit_number + bucket * at.num_sinks + count] = number
-    cells[at.bucket_credits + bucket] = count + 1
-    cells[at.num_pending] += 1
+    arrives = cycle + cells[sink + at.SINK_CREDIT_CYCLES]
+    bucket = cells[at.CREDITS] + (arrives & cells[at.TIME_MASK]) * cells[at.CREDITS_STRIDE]
+    place = cells[bucket] + 1
+    cells[bucket] = place + 1
+    cells[bucket + place] = sink
+    cells[bucket + place + 1] = number
 
 
-@njit(cache=True)
-def push_output(cells, at, flow, ready):
+@engine_jit
+def push_output(cells, flow, ready):
     """Put one vector into the output queue of a flow."""
-    count, capacity = cells[at.flow_count + flow], cells[at.flow_capacity + flow]
-    place = cells[at.flow_head + flow] + count
-    if place >= capacity:
-        place -= capacity
-    cells[at.queue_ready + cells[at.flow_queue_start + flow] + place] = ready
+    tail = cells[flow + at.FLOW_TAIL]
+    cells[tail] = ready
+    is_last = tail + 1 == cells[flow + at.FLOW_QUEUE_END]
+    cells[flow + at.FLOW_TAIL] = cells[flow + at.FLOW_QUEUE] if is_last else tail + 1
+    count = cells[flow + at.FLOW_COUNT]
+    cells[flow + at.FLOW_COUNT] = count + 1
     if count == 0:
-        wake_later(cells, at, at.num_agents + flow, ready)
-    cells[at.flow_count + flow] = count + 1
+        wake_later(cells, flow, ready)
 
 
-@njit(cache=True)
-def account(cells, at, unit, time_state, cycle):
+@engine_jit
+def account(cells, unit, time_state, cycle):
     """From `cycle` on, the time of a unit counts as `time_state`."""
-    now = cells[at.unit_time_state + unit]
-    if now != time_state:
-        cells[at.time_spent + unit * 4 + now] += cycle - cells[at.unit_time_since + unit]
-        cells[at.unit_time_since + unit] = cycle
-        cells[at.unit_time_state + unit] = time_state
+    if cells[unit + at.UNIT_TIME_STATE] != time_state:
+        close_interval(cells, unit, cycle)
+        cells[unit + at.UNIT_TIME_STATE] = time_state
 
 
-@njit(cache=True)
-def finish_sample(cells, at, unit, cycle):
+@engine_jit
+def close_interval(cells, unit, cycle):
+    """Add the time of a unit since its last change of state."""
+    spent = unit + at.UNIT_TIME + np.int64(cells[unit + at.UNIT_TIME_STATE])
+    cells[spent] += cycle - cells[unit + at.UNIT_TIME_SINCE]
+    cells[unit + at.UNIT_TIME_SINCE] = cycle
+
+
+@engine_jit
+def finish_sample(cells, unit, cycle):
     """Note that a unit has finished its next sample."""
-    sample = cells[at.unit_finished + unit]
-    cells[at.unit_finished + unit] = sample + 1
-    if sample < at.max_samples:
-        cells[at.finish_cycle + unit * at.max_samples + sample] = cycle
-        cells[at.num_finishers + sample] += 1
+    sample = cells[unit + at.UNIT_FINISHED]
+    cells[unit + at.UNIT_FINISHED] = sample + 1
+    if sample < cells[at.MAX_SAMPLES]:
+        cells[cells[unit + at.UNIT_FINISHES] + sample] = cycle
+        cells[cells[at.NUM_FINISHERS] + sample] += 1

@@ -6,6 +6,7 @@ import networkx
 
 from placer.fabric import SiteKind
 from placer.netlist import Netlist
+from placer.simulation import records as at
 from placer.simulation.layout import Layout
 
 
@@ -22,23 +23,23 @@ def describe_deadlock(netlist: Netlist, layout: Layout) -> str:
 
 def _waits(netlist: Netlist, layout: Layout) -> list[tuple[int, int]]:
     """Pairs (unit, unit it waits for)."""
-    at, cells = layout.at[0], layout.cells
+    cells, first = layout.cells, int(layout.cells[at.SINKS])
+    pairs = [(f, target) for f, flow in enumerate(netlist.flows) for target in flow.targets]
     waits = []
-    for sink in range(at["num_sinks"]):
-        flow = int(cells[at["sink_flow"] + sink])
-        target = int(cells[at["sink_unit"] + sink])
+    for number, (flow, target) in enumerate(pairs):
+        sink = first + number * at.SINK_SIZE
         source = netlist.flows[flow].source
-        if _lacks_data(netlist, layout, sink, flow, target):
+        if _lacks_data(netlist, layout, sink, target):
             waits.append((target, source))
-        if cells[at["sink_credits"] + sink] == 0:
+        if cells[sink + at.SINK_CREDITS] == 0:
             waits.append((source, target))
     return waits
 
 
-def _lacks_data(netlist: Netlist, layout: Layout, sink: int, flow: int, target: int) -> bool:
-    at, cells = layout.at[0], layout.cells
-    if cells[at["sink_arrived"] + sink] > 0:
+def _lacks_data(netlist: Netlist, layout: Layout, sink: int, target: int) -> bool:
+    cells = layout.cells
+    if cells[sink + at.SINK_ARRIVED] > 0:
         return False
     if netlist.units[target].kind == SiteKind.COMPUTE:
-        return bool(cells[at["sink_rest"] + sink] < netlist.flows[flow].tokens)
+        return bool(cells[sink + at.SINK_REST] < cells[sink + at.SINK_TOKENS])
     return True

@@ -8,15 +8,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from placer.fabric import SiteKind
-from placer.simulation.calendar import account, wake_now
+from placer.simulation import records as at
+from placer.simulation.calendar import close_interval, wake_next
+from placer.simulation.compiled import engine_jit
+from placer.simulation.dram import dram_step
 from placer.simulation.measurement import Status
 from placer.simulation.network import arrivals, move_vectors
 from placer.simulation.routes import load_decision
-from placer.simulation.units import INFINITE, compute_step, dram_step, memory_step
+from placer.simulation.units import compute_step, memory_step
 
 STEADY, CAP, DEADLOCK = int(Status.STEADY), int(Status.CAP), int(Status.DEADLOCK)
-COMPUTE_KIND, MEMORY_KIND = int(SiteKind.COMPUTE), int(SiteKind.MEMORY)
 RUNNING = -1
 
 
@@ -45,40 +46,45 @@ class Outcome(NamedTuple):
     link_vectors: NDArray[np.int64]  # [num_decisions, num_links]
 
 
-@njit(cache=True)
-def _period(cells, at, last, window):
+@engine_jit
+def _period(cells, last, window):
     """Largest time between the finishes of sample `last - window` and `last` of a pacing unit."""
     longest = 0
-    for unit in range(at.num_units):
-        if cells[at.unit_sets_period + unit]:
-            finishes = at.finish_cycle + unit * at.max_samples
-            longest = max(longest, cells[finishes + last] - cells[finishes + last - window])
+    for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
+        if cells[unit + at.UNIT_SETS_PERIOD]:
+            end = cells[unit + at.UNIT_FINISHES] + last
+            longest = max(longest, np.int64(cells[end]) - cells[end - window])
     return longest
 
 
-@njit(cache=True)
-def _restart_statistics(cells, at, cycle):
-    cells[at.time_spent : at.time_spent + 4 * at.num_units] = 0
-    for link in range(at.num_links):
-        cells[at.link_vectors + link] = 0
-    for unit in range(at.num_units):
-        cells[at.unit_time_since + unit] = cycle
+@engine_jit
+def _restart_statistics(cells, cycle):
+    for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
+        for k in range(unit + at.UNIT_TIME, unit + at.UNIT_SIZE):
+            cells[k] = 0
+        cells[unit + at.UNIT_TIME_SINCE] = cycle
+    for link in range(cells[at.LINKS], cells[at.LINKS_END], np.int64(cells[at.LINK_SIZE])):
+        cells[link + at.LINK_VECTORS] = 0
 
 
-@njit(cache=True)
-def _complete_samples(cells, at, limits: Limits, counted_from, cycle):
+@engine_jit
+def _is_complete(cells, sample):
+    return cells[cells[at.NUM_FINISHERS] + sample] == cells[at.NUM_UNITS]
+
+
+@engine_jit
+def _complete_samples(cells, limits: Limits, counted_from, cycle):
     """Note complete samples; returns the status and the cycle from which statistics count."""
-    num_units = at.num_units
     window = limits.window_samples
-    sample = cells[at.num_samples]
-    while sample < limits.max_samples and cells[at.num_finishers + sample] == num_units:
-        cells[at.num_samples] = sample + 1
+    sample = np.int64(cells[at.NUM_SAMPLES])
+    while sample < limits.max_samples and _is_complete(cells, sample):
+        cells[at.NUM_SAMPLES] = sample + 1
         if sample == limits.statistics_from_sample:
-            _restart_statistics(cells, at, cycle + 1)
+            _restart_statistics(cells, cycle + 1)
             counted_from = cycle + 1
         if sample >= limits.warmup_samples + 2 * window:
-            period = _period(cells, at, sample, window)
-            earlier = _period(cells, at, sample - window, window)
+            period = _period(cells, sample, window)
+            earlier = _period(cells, sample - window, window)
             if abs(period - earlier) <= limits.tolerance * period:
                 return STEADY, counted_from
         if sample + 1 == limits.max_samples:
@@ -87,123 +93,108 @@ def _complete_samples(cells, at, limits: Limits, counted_from, cycle):
     return RUNNING, counted_from
 
 
-@njit(cache=True)
-def _next_event(cells, at, cycle):
-    """First later cycle in which something arrives; there is one."""
-    while True:
-        cycle += 1
-        bucket = cycle & (at.horizon - 1)
-        if cells[at.bucket_credits + bucket] or cells[at.bucket_wakes + bucket]:
-            return cycle
-        if cells[at.bucket_arrivals + (cycle & (at.arrival_horizon - 1))]:
-            return cycle
+@engine_jit
+def _next_event(cells, cycle):
+    """First later cycle in which something arrives, or NEVER."""
+    link_mask, time_mask = np.int64(cells[at.LINK_MASK]), np.int64(cells[at.TIME_MASK])
+    for later in range(cycle + 1, cycle + 2 + max(link_mask, time_mask)):
+        bucket, link_bucket = later & time_mask, later & link_mask
+        if (
+            cells[cells[at.HEADS] + link_bucket * cells[at.HEADS_STRIDE]]
+            or cells[cells[at.EJECTED] + link_bucket * cells[at.EJECTED_STRIDE]]
+            or cells[cells[at.CREDITS] + bucket * cells[at.CREDITS_STRIDE]]
+            or cells[cells[at.WAKES] + bucket * cells[at.WAKES_STRIDE]]
+        ):
+            return later
+    return at.NEVER
 
 
-@njit(cache=True)
-def _step(cells, at, cycle):
+@engine_jit
+def _step(cells, cycle):
     """One cycle: arrivals, then units and links decide and act."""
-    num_units = at.num_units
-    num_now = cells[at.num_next]
-    for k in range(num_now):
-        cells[at.now_agents + k] = cells[at.next_agents + k]
-    cells[at.num_now] = num_now
-    cells[at.num_next] = 0
-    cells[at.num_acted] = 0
-    arrivals(cells, at, cycle)
-    for k in range(cells[at.num_now]):
-        agent = cells[at.now_agents + k]
-        if agent < num_units:
-            compute_step(cells, at, agent, cycle)
-        elif agent < num_units + at.num_sites:
-            memory_step(cells, at, agent - num_units, cycle)
-        else:
-            dram_step(cells, at, cycle)
-    move_vectors(cells, at, cycle)
+    first = cells[at.NEXT]
+    cells[at.NEXT] = cells[at.NOW]
+    cells[at.NOW], cells[at.NOW_END] = first, cells[at.NEXT_END]
+    cells[at.NEXT_END] = cells[at.NEXT]
+    cells[at.NUM_ACTED] = 0
+    arrivals(cells, cycle)
+    for k in range(first, cells[at.NOW_END]):
+        agent = cells[k]
+        kind = cells[agent + at.KIND]
+        if kind == at.COMPUTE_UNIT:
+            compute_step(cells, agent, cycle)
+        elif kind == at.MEMORY_SITE:
+            memory_step(cells, agent, cycle)
+        elif kind == at.DRAM_AGENT:
+            dram_step(cells, cycle)
+    move_vectors(cells, cycle)
 
 
-@njit(cache=True)
-def _wake_all(cells, at):
-    num_units = at.num_units
-    for unit in range(num_units):
-        if cells[at.unit_kind + unit] == COMPUTE_KIND:
-            wake_now(cells, at, unit, 0)
-        elif cells[at.unit_kind + unit] == MEMORY_KIND:
-            wake_now(cells, at, num_units + cells[at.unit_site + unit], 0)
-        else:
-            wake_now(cells, at, num_units + at.num_sites, 0)
-    for k in range(cells[at.num_now]):
-        cells[at.next_agents + k] = cells[at.now_agents + k]
-    cells[at.num_next] = cells[at.num_now]
-
-
-@njit(cache=True)
-def run(cells, at, limits: Limits):
+@engine_jit
+def run(cells, limits: Limits):
     """Simulate one decision to its end: status, last cycle + 1, cycle statistics count from."""
-    _wake_all(cells, at)
-    cycle, counted_from = 0, 0
+    for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
+        wake_next(cells, cells[unit + at.UNIT_AGENT], np.int64(-1))
+    cycle = counted_from = np.int64(0)  # a literal 0 would compile everything twice
     while True:
-        _step(cells, at, cycle)
-        status, counted_from = _complete_samples(
-            cells, at, limits, counted_from, cycle
-        )
+        _step(cells, cycle)
+        status, counted_from = _complete_samples(cells, limits, counted_from, cycle)
         if status != RUNNING:
             return status, cycle + 1, counted_from
-        is_idle = cells[at.num_acted] == 0
-        if is_idle and cells[at.num_pending] == 0:
-            return DEADLOCK, cycle + 1, counted_from
-        can_skip = is_idle or (cells[at.num_next] == 0 and cells[at.num_active_links] == 0)
-        cycle = _next_event(cells, at, cycle) if can_skip else cycle + 1
+        is_idle = cells[at.NUM_ACTED] == 0
+        nobody_acts = cells[at.NEXT_END] == cells[at.NEXT]
+        nothing_waits = cells[at.ACTIVE_LINKS_END] == cells[at.ACTIVE_LINKS]
+        if is_idle or (nobody_acts and nothing_waits):
+            later = _next_event(cells, cycle)
+            if later == at.NEVER:
+                return DEADLOCK, cycle + 1, counted_from
+            cycle = later
+        else:
+            cycle += 1
         if cycle >= limits.max_cycles:
             return CAP, limits.max_cycles, counted_from
 
 
-@njit(cache=True)
-def _reset(cells, at):
-    """State at the start of cycle 0."""
-    cells[at.route_end : at.zero_end] = 0
-    cells[at.zero_end : at.minus_one_end] = -1
-    for sink in range(at.num_sinks):
-        cells[at.sink_credits + sink] = cells[at.sink_window + sink]
-    for unit in range(at.num_units):
-        if cells[at.unit_in_start + unit] == cells[at.unit_in_end + unit]:
-            cells[at.unit_written + unit] = INFINITE  # resident weights
-
-
 @njit(cache=True, nogil=True)
-def run_stack(cells, layout, limits: Limits, sites, channels, route_start, links, parents):
-    """Simulate a stack of decisions one after the other, without Python work in between."""
-    at = layout[0]
+def run_stack(cells, start, limits: Limits, sites, channels, route_start, links, parents):
+    """Simulate a stack of decisions one after the other, without Python work in between.
+
+    `start` are the cells at the start of cycle 0, without a decision.
+    """
     num = len(sites)
     outcome = Outcome(
         np.empty(num, np.int32), np.full(num, np.nan), np.full(num, -1, np.int64),
         np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num, np.int64),
-        np.empty(num, np.int64), np.empty((num, at.num_units, 4), np.int64),
-        np.empty((num, at.num_links), np.int64),
+        np.empty(num, np.int64), np.empty((num, start[at.NUM_UNITS], 4), np.int64),
+        np.empty((num, start[at.NUM_LINKS]), np.int64),
     )  # fmt: skip
     for d in range(num):
-        load_decision(cells, at, sites[d], channels[d], route_start[d], links, parents)
-        _reset(cells, at)
-        status, end, counted_from = run(cells, at, limits)
+        for k in range(len(cells)):
+            cells[k] = start[k]
+        load_decision(cells, sites[d], channels[d], route_start[d], links, parents)
+        status, end, counted_from = run(cells, limits)
         outcome.status[d] = status
         outcome.cycles_simulated[d] = end
         outcome.counted_cycles[d] = end - counted_from
-        _report(cells, at, limits, outcome, d, end)
+        _report(cells, limits, outcome, d, end)
     return outcome
 
 
-@njit(cache=True)
-def _report(cells, at, limits: Limits, outcome, d, end):
-    window, samples = 2 * limits.window_samples, cells[at.num_samples]
+@engine_jit
+def _report(cells, limits: Limits, outcome, d, end):
+    window, samples = 2 * limits.window_samples, np.int64(cells[at.NUM_SAMPLES])
     outcome.samples[d] = samples
-    outcome.vector_hops[d] = cells[at.num_hops]
+    outcome.vector_hops[d] = cells[at.NUM_HOPS]
     if samples > window:
-        outcome.cycles_per_sample[d] = _period(cells, at, samples - 1, window) / window
-    for unit in range(at.num_units):
+        outcome.cycles_per_sample[d] = _period(cells, samples - 1, window) / window
+    for u in range(outcome.unit_time.shape[1]):
+        unit = cells[at.UNITS] + u * at.UNIT_SIZE
         if samples > 0:
-            first = cells[at.finish_cycle + unit * at.max_samples]
+            first = np.int64(cells[cells[unit + at.UNIT_FINISHES]])
             outcome.first_sample_cycles[d] = max(outcome.first_sample_cycles[d], first)
-        account(cells, at, unit, -1, end)  # closes the last interval
+        close_interval(cells, unit, end)
         for k in range(4):
-            outcome.unit_time[d, unit, k] = cells[at.time_spent + unit * 4 + k]
-    for link in range(at.num_links):
-        outcome.link_vectors[d, link] = cells[at.link_vectors + link]
+            outcome.unit_time[d, u, k] = cells[unit + at.UNIT_TIME + k]
+    for k in range(outcome.link_vectors.shape[1]):
+        link = cells[at.LINKS] + k * cells[at.LINK_SIZE]
+        outcome.link_vectors[d, k] = cells[link + at.LINK_VECTORS]

@@ -1,11 +1,10 @@
-"""All integers of a simulation in one array, and the record that says where each of them lies.
+"""The cells of a simulation: where each record lies, and the state at the start of cycle 0.
 
-The engine's functions take two arguments, `cells` (int32) and `at` (one record of offsets and
-constants): `cells[at.flow_tokens + flow]` is the number of tokens of a flow. One array instead of
-many keeps the compile time of the engine at seconds; with an array per field it was minutes.
-
-The cells come in four parts: static (fabric and netlist), route (one decision), state that starts
-at 0, and lists and rings whose old contents do not matter.
+One array holds all integers (records.py says how). One array instead of many keeps the compile
+time of the engine at seconds; with an array per field it was minutes. The cells are unsigned
+because compiled code checks every signed index for negative values. Beware: numba gives a sum of
+two unsigned integers the type uint64, and uint64 with int64 becomes a float; where a third term
+follows, one of the two is cast to int64.
 """
 
 from __future__ import annotations
@@ -13,300 +12,308 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from placer.fabric import Fabric, SiteKind, Topology
+from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist
+from placer.simulation import records as at
 
-Cells = NDArray[np.int32]
+Cells = NDArray[np.uint32]
+IntArray = NDArray[np.int64]
 
-# A *sink* is one (flow, target) pair, sinks are sorted by flow; a *stream* is a flow at a DRAM
-# port; a *node* is one link in the route tree of one flow; an *agent* is a compute unit, a memory
-# site or the DRAM (ids: units, then sites, then one DRAM).
-_ROUTE_FIELDS = {
-    "unit_site": "units",
-    "flow_root": "flows",  # node of the inject link
-    "flow_channel": "flows",
-    "sink_credit_cycles": "sinks",  # delay of a credit on its way back
-    "site_out_start": "sites",  # into site_out: flows that leave a site, ascending
-    "site_out_end": "sites",
-    "site_in_start": "sites",  # into site_in: sinks on a site, ascending
-    "site_in_end": "sites",
-    "site_unit_start": "sites",  # into site_units: units on a site, ascending
-    "site_unit_end": "sites",
-    "site_out": "flows",
-    "site_in": "sinks",
-    "site_units": "units",
-    "node_flow": "nodes",
-    "node_link": "nodes",
-    "node_fifo": "nodes",  # FIFO behind the link, -1 behind an eject link
-    "node_hops": "nodes",  # mesh links from the source up to and with this node
-    "node_child_start": "nodes",  # into children: nodes that follow a node
-    "node_child_end": "nodes",
-    "node_sink_start": "nodes",  # into node_sinks; only eject nodes have sinks
-    "node_sink_end": "nodes",
-    "children": "nodes",
-    "node_sinks": "sinks",
-}
-_STATE_FIELDS = {
-    "num_active_links": "one",
-    "num_now": "one",  # agents to look at in this cycle
-    "num_next": "one",  # agents to look at in the next cycle
-    "num_pending": "one",  # events in the calendar
-    "num_samples": "one",  # complete samples
-    "num_acted": "one",  # actions in this cycle
-    "num_hops": "one",  # vectors moved over links
-    "fifo_head": "fifos",
-    "fifo_visible": "fifos",  # vectors that have arrived
-    "fifo_occupancy": "fifos",  # vectors that have arrived or are on the wire
-    "fifo_unsent": "fifos",  # copies of the head that still must be sent
-    "link_requests": "links",  # bit mask of input slots of the source switch
-    "link_vectors": "links",  # sent since the statistics began
-    "link_is_active": "links",
-    "flow_rest": "flows",  # compute source: tokens * releases done, modulo releases
-    "flow_sample": "flows",  # memory or port source: sample that is being read
-    "flow_token": "flows",
-    "flow_head": "flows",  # of the output queue
-    "flow_count": "flows",  # vectors in the output queue
-    "flow_requests": "flows",  # has a ready head and all credits
-    "flow_sinks_without_credit": "flows",
-    "sink_rest": "sinks",  # compute target: -tokens * firings done, modulo firings
-    "sink_sample": "sinks",  # memory or port target: sample that is being written
-    "sink_token": "sinks",
-    "sink_arrived": "sinks",  # vectors in the input queue
-    "unit_firing": "units",  # number of the next firing in its sample
-    "unit_next_start": "units",  # cycle
-    "unit_cycle_rest": "units",  # cycles * firings done, modulo firings
-    "unit_release_rest": "units",  # releases * firings done, modulo firings
-    "unit_written": "units",  # samples
-    "unit_freed": "units",  # samples
-    "unit_finished": "units",  # samples
-    "unit_time_since": "units",  # cycle
-    "unit_time_state": "units",  # UnitTime
-    "unit_could_act": "units",  # scratch of a step
-    "time_spent": "unit_times",  # [unit, 4] cycles by UnitTime
-    "site_read_busy_until": "sites",  # cycle
-    "site_read_holder": "sites",  # unit that holds the read port
-    "channel_busy_until": "dram_channels",  # cycle
-    "num_finishers": "samples",  # units that have finished a sample
-    "bucket_arrivals": "arrival_horizon",  # calendar: number of events per cycle, rings of cycles
-    "bucket_credits": "horizon",
-    "bucket_wakes": "horizon",
-}
-_MINUS_ONE_FIELDS = {
-    "dram_last": "one",  # last winner, a flow
-    "link_last": "links",
-    "site_read_last": "sites",
-    "site_write_last": "sites",
-    "flow_injected": "flows",  # cycle of the last injection
-    "flow_granted": "flows",  # cycle of the last DRAM grant
-    "stream_granted": "streams",  # the same per stream: a flow may end in several stores
-    "wake_at": "wake_ids",  # last cycle it was entered for
-    "queued_for": "agents",  # last cycle in whose agent list it stands
-}
-_SCRATCH_FIELDS = {
-    "sink_credits": "sinks",
-    "requested_nodes": "link_slots",  # [link, slot] node over which a requesting head goes
-    "active_links": "links",
-    "popped_fifos": "fifos",
-    "now_agents": "agents",
-    "next_agents": "agents",
-    "fifo_nodes": "fifo_places",  # [fifo, fifo_depth] rings of nodes
-    "queue_ready": "queue_places",  # ready times, a ring per flow
-    "finish_cycle": "finishes",  # [unit, max_samples]
-    "arrivals": "arrival_places",  # [arrival_horizon, max_arrivals] nodes
-    "credit_sink": "credit_places",  # [horizon, num_sinks]
-    "credit_number": "credit_places",
-    "wakes": "wake_places",  # [horizon, max_wakes] agents, or num_agents + flow
-}
+_UNIT_KIND = {SiteKind.COMPUTE: at.COMPUTE_UNIT}
+_SITE_KIND = {SiteKind.MEMORY: at.MEMORY_SITE}
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Cells ready for the engine."""
 
-    cells: Cells  # static part filled in
-    at: NDArray[np.void]  # [1] offsets and constants
+    cells: Cells  # as the last decision left them
+    start: Cells  # at the start of cycle 0, without a decision
+
+
+class _Table:
+    """Equal records one after the other, while cells are laid out."""
+
+    def __init__(self, first: int, number: int, size: int) -> None:
+        self.first, self.number, self.size = first, number, size
+        self.end = first + number * size
+        self.handles = first + size * np.arange(number)
+
+    def fill(self, cells: Cells, field: int, values: ArrayLike) -> None:
+        """Set one field of all records."""
+        cells[self.handles + field] = np.asarray(values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Where the records and lists of a simulation lie, in this order."""
+
+    units: _Table
+    flows: _Table
+    sinks: _Table
+    sites: _Table
+    streams: _Table
+    links: _Table
+    fifos: _Table
+    nodes: _Table
+    dram: _Table
+    channels: _Table
+    finishers: _Table
+    active_links: _Table
+    leaving: _Table
+    now: _Table
+    next: _Table
+    unit_in: _Table
+    unit_out: _Table
+    queues: _Table  # rings of all output queues
+    finishes: _Table  # finish cycles of a unit
+    lists: _Table  # lists of a decision
+    heads: _Table  # buckets of the calendar, from here on
+    ejected: _Table
+    credits: _Table
+    wakes: _Table
 
 
 def build_layout(
     fabric: Fabric, netlist: Netlist, *, max_nodes: int, max_hops: int, max_samples: int
 ) -> Layout:
     """Lay out a simulation whose decisions have at most `max_nodes` route nodes each."""
-    static = _static_fields(fabric, netlist)
-    constants = _constants(fabric, netlist, static, max_hops, max_samples)
-    sizes = _sizes(constants, static, max_nodes)
-    offsets: dict[str, int] = {}
-    end = 0
-    for name, values in static.items():
-        offsets[name] = end
-        end += len(values)
-    marks = {"static_end": end}
-    for part, fields in (
-        ("route_end", _ROUTE_FIELDS),
-        ("zero_end", _STATE_FIELDS),
-        ("minus_one_end", _MINUS_ONE_FIELDS),
-        ("scratch_end", _SCRATCH_FIELDS),
-    ):
-        for name, size in fields.items():
-            offsets[name] = end
-            end += sizes[size]
-        marks[part] = end
-    values = {**constants, **offsets, **marks}
-    at = np.zeros(1, np.dtype([(name, np.int64) for name in values]))
-    at[0] = tuple(values.values())
-    cells = np.zeros(end, np.int32)
-    cells[: marks["static_end"]] = np.concatenate(list(static.values()))
-    return Layout(cells=cells, at=at)
+    capacity = [_output_capacity(fabric, netlist, f) for f in range(netlist.num_flows)]
+    tables = _place_tables(fabric, netlist, sum(capacity), max_nodes, max_hops, max_samples)
+    start = np.zeros(tables.wakes.end, np.uint32)
+    _fill_header(start, fabric, tables, max_samples)
+    _fill_units(start, netlist, tables)
+    _fill_flows(start, netlist, tables, np.array(capacity, np.int64))
+    _fill_sinks(start, fabric, netlist, tables)
+    _fill_streams(start, netlist, tables)
+    _fill_fabric(start, fabric, tables)
+    return Layout(cells=start.copy(), start=start)
 
 
-def _sizes(constants: dict[str, int], static: dict[str, Cells], max_nodes: int) -> dict[str, int]:
-    c = constants
-    num_fifos = c["num_links"] * c["num_channels"]
-    return {
-        "one": 1,
-        "units": c["num_units"],
-        "unit_times": 4 * c["num_units"],
-        "flows": c["num_flows"],
-        "sinks": c["num_sinks"],
-        "sites": c["num_sites"],
-        "links": c["num_links"],
-        "fifos": num_fifos,
-        "link_slots": c["num_links"] * c["num_slots"],
-        "nodes": max_nodes,
-        "streams": c["num_streams"],
-        "agents": c["num_agents"],
-        "wake_ids": c["max_wakes"],
-        "dram_channels": c["dram_channels"],
-        "samples": c["max_samples"],
-        "horizon": c["horizon"],
-        "arrival_horizon": c["arrival_horizon"],
-        "fifo_places": num_fifos * c["fifo_depth"],
-        "queue_places": int(static["flow_capacity"].sum()),
-        "finishes": c["num_units"] * c["max_samples"],
-        "arrival_places": c["arrival_horizon"] * c["max_arrivals"],
-        "credit_places": c["horizon"] * c["num_sinks"],
-        "wake_places": c["horizon"] * c["max_wakes"],
+def _place_tables(
+    fabric: Fabric,
+    netlist: Netlist,
+    queue_places: int,
+    max_nodes: int,
+    max_hops: int,
+    max_samples: int,
+) -> _Tables:
+    """Decide where everything lies."""
+    topology, num_units, num_flows = fabric.topology, netlist.num_units, netlist.num_flows
+    num_sinks, num_streams = len(_sinks(netlist)), len(_streams(netlist))
+    num_fifos = topology.num_links * fabric.link.channels
+    num_agents = num_units + topology.num_sites + 1
+    num_eject = int(topology.link_width[topology.eject_link(0) :].sum())
+    link_buckets = _ring(int(topology.link_cycles.max()) + 1)
+    buckets = _ring(_longest_delay(fabric, netlist, max_hops) + 1)
+    shapes = {
+        "units": (num_units, at.UNIT_SIZE),
+        "flows": (num_flows, at.FLOW_SIZE),
+        "sinks": (num_sinks, at.SINK_SIZE),
+        "sites": (topology.num_sites, at.SITE_SIZE),
+        "streams": (num_streams, at.STREAM_SIZE),
+        "links": (topology.num_links, at.LINK_REQUESTS + _max_requests(fabric, netlist)),
+        "fifos": (num_fifos, at.FIFO_RING + 2 * _ring(_max_capacity(fabric))),
+        "nodes": (max_nodes, at.NODE_SIZE),
+        "dram": (1, at.DRAM_SIZE),
+        "channels": (fabric.dram.channels, 1),
+        "finishers": (max_samples, 1),
+        "active_links": (topology.num_links, 1),
+        "leaving": (num_fifos + num_flows, 1),
+        "now": (num_agents, 1),
+        "next": (num_agents, 1),
+        "unit_in": (num_sinks, 1),
+        "unit_out": (num_flows, 1),
+        "queues": (queue_places, 1),
+        "finishes": (num_units, max_samples),
+        "lists": (max_nodes + 2 * num_sinks + num_flows + num_units, 1),
+        "heads": (link_buckets, 1 + num_fifos),
+        "ejected": (link_buckets, 1 + num_eject),
+        "credits": (buckets, 1 + 2 * num_sinks),
+        "wakes": (buckets, 1 + num_agents + num_flows),
     }
+    tables: dict[str, _Table] = {}
+    end = at.HEADER_END
+    for name, (number, size) in shapes.items():
+        tables[name] = _Table(end, number, size)
+        end = tables[name].end
+    return _Tables(**tables)
 
 
-def _constants(
-    fabric: Fabric, netlist: Netlist, static: dict[str, Cells], max_hops: int, max_samples: int
-) -> dict[str, int]:
-    topology = fabric.topology
-    num_agents = netlist.num_units + topology.num_sites + 1
-    longest_delay = max(
+def _ring(least: int) -> int:
+    """Length of a ring with at least so many places: a power of two."""
+    return 1 << (least - 1).bit_length()
+
+
+def _longest_delay(fabric: Fabric, netlist: Netlist, max_hops: int) -> int:
+    return max(
         fabric.memory.latency_cycles,
         fabric.dram.latency_cycles + fabric.dram.burst_vectors,
         fabric.dram.burst_cycles,
-        int(static["unit_depth"].max(initial=0)),
-        int(static["flow_read_cycles"].max(initial=0)),
+        max((unit.depth_cycles for unit in netlist.units), default=0),
+        max((flow.read_cycles for flow in netlist.flows), default=0),
         max_hops * fabric.link.credit_hop_cycles + 1,
     )
-    return {
-        "num_units": netlist.num_units,
-        "num_flows": netlist.num_flows,
-        "num_sinks": len(static["sink_flow"]),
-        "num_streams": len(static["stream_flow"]),
-        "num_sites": topology.num_sites,
-        "num_links": topology.num_links,
-        "num_mesh_links": topology.num_mesh_links,
-        "num_channels": fabric.link.channels,
-        "num_slots": len(static["slot_fifo"]) // topology.num_switches,
-        "num_agents": num_agents,
-        "max_samples": max_samples,
-        "max_arrivals": int(topology.link_width.sum()),
-        "max_wakes": num_agents + netlist.num_flows,
-        "horizon": _ring(longest_delay),
-        "arrival_horizon": _ring(int(topology.link_cycles.max())),
-        "fifo_depth": int(static["fifo_capacity"].max()),
-        "credit_hop_cycles": fabric.link.credit_hop_cycles,
-        "memory_latency": fabric.memory.latency_cycles,
-        "dram_latency": fabric.dram.latency_cycles,
-        "dram_channels": fabric.dram.channels,
-        "dram_burst_vectors": fabric.dram.burst_vectors,
-        "dram_burst_cycles": fabric.dram.burst_cycles,
+
+
+def _max_requests(fabric: Fabric, netlist: Netlist) -> int:
+    """Most requests for one link: heads at the inputs of a switch, or flows of a site."""
+    targets = fabric.topology.link_target
+    inputs = np.bincount(targets[targets >= 0])
+    return max(int(inputs.max()) * fabric.link.channels, netlist.num_flows)
+
+
+def _max_capacity(fabric: Fabric) -> int:
+    return fabric.link.fifo_vectors + int(fabric.topology.link_cycles.max())
+
+
+def _sinks(netlist: Netlist) -> list[tuple[int, int]]:
+    """Pairs (flow, target unit), sorted by flow."""
+    return [(f, target) for f, flow in enumerate(netlist.flows) for target in flow.targets]
+
+
+def _streams(netlist: Netlist) -> list[tuple[int, int]]:
+    """Pairs (flow, sink) at ports, sorted; sink -1 for a load."""
+    units = netlist.units
+    loads = [
+        (f, -1) for f, flow in enumerate(netlist.flows) if units[flow.source].kind == SiteKind.PORT
+    ]
+    stores = [
+        (f, s) for s, (f, unit) in enumerate(_sinks(netlist)) if units[unit].kind == SiteKind.PORT
+    ]
+    return sorted(loads + stores)
+
+
+def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int) -> None:
+    t, topology = tables, fabric.topology
+    values = {
+        at.UNITS: t.units.first,
+        at.UNITS_END: t.units.end,
+        at.FLOWS: t.flows.first,
+        at.FLOWS_END: t.flows.end,
+        at.SINKS: t.sinks.first,
+        at.SINKS_END: t.sinks.end,
+        at.SITES: t.sites.first,
+        at.SITES_END: t.sites.end,
+        at.STREAMS: t.streams.first,
+        at.STREAMS_END: t.streams.end,
+        at.LINKS: t.links.first,
+        at.LINKS_END: t.links.end,
+        at.LINK_SIZE: t.links.size,
+        at.FIFOS: t.fifos.first,
+        at.FIFO_SIZE: t.fifos.size,
+        at.NODES: t.nodes.first,
+        at.DRAM: t.dram.first,
+        at.CHANNELS: t.channels.first,
+        at.CHANNELS_END: t.channels.end,
+        at.NUM_FINISHERS: t.finishers.first,
+        at.ACTIVE_LINKS: t.active_links.first,
+        at.ACTIVE_LINKS_END: t.active_links.first,
+        at.LEAVING: t.leaving.first,
+        at.NOW: t.now.first,
+        at.NOW_END: t.now.first,
+        at.NEXT: t.next.first,
+        at.NEXT_END: t.next.first,
+        at.LISTS: t.lists.first,
+        at.NUM_UNITS: t.units.number,
+        at.NUM_LINKS: topology.num_links,
+        at.NUM_MESH_LINKS: topology.num_mesh_links,
+        at.NUM_SITES: topology.num_sites,
+        at.NUM_CHANNELS: fabric.link.channels,
+        at.CREDIT_HOP_CYCLES: fabric.link.credit_hop_cycles,
+        at.MEMORY_LATENCY: fabric.memory.latency_cycles,
+        at.DRAM_LATENCY: fabric.dram.latency_cycles,
+        at.DRAM_BURST_VECTORS: fabric.dram.burst_vectors,
+        at.DRAM_BURST_CYCLES: fabric.dram.burst_cycles,
+        at.MAX_SAMPLES: max_samples,
+        at.RING_MASK: _ring(_max_capacity(fabric)) - 1,
+        at.LINK_MASK: t.heads.number - 1,
+        at.HEADS: t.heads.first,
+        at.HEADS_STRIDE: t.heads.size,
+        at.EJECTED: t.ejected.first,
+        at.EJECTED_STRIDE: t.ejected.size,
+        at.TIME_MASK: t.credits.number - 1,
+        at.CREDITS: t.credits.first,
+        at.CREDITS_STRIDE: t.credits.size,
+        at.WAKES: t.wakes.first,
+        at.WAKES_STRIDE: t.wakes.size,
     }
+    cells[list(values)] = list(values.values())
+    t.dram.fill(cells, at.KIND, at.DRAM_AGENT)
+    for table in (t.dram, t.units, t.sites):
+        table.fill(cells, at.QUEUED_FOR, at.NEVER)
+        table.fill(cells, at.WAKE_AT, at.NEVER)
 
 
-def _ring(longest_delay: int) -> int:
-    """Length of a ring of cycles: a power of two above the longest delay."""
-    return 1 << longest_delay.bit_length()
-
-
-def _static_fields(fabric: Fabric, netlist: Netlist) -> dict[str, Cells]:
-    topology, units, flows = fabric.topology, netlist.units, netlist.flows
-    window = {
-        SiteKind.COMPUTE: fabric.compute.window_vectors,
-        SiteKind.MEMORY: fabric.memory.window_vectors,
-        SiteKind.PORT: fabric.dram.window_vectors,
+def _fill_units(cells: Cells, netlist: Netlist, t: _Tables) -> None:
+    units = netlist.units
+    in_bounds, unit_in = _group([unit for _, unit in _sinks(netlist)], len(units))
+    out_bounds, unit_out = _group([flow.source for flow in netlist.flows], len(units))
+    cells[t.unit_in.handles] = t.sinks.handles[unit_in]
+    cells[t.unit_out.handles] = t.flows.handles[unit_out]
+    has_inputs = np.diff(in_bounds) > 0
+    fields: dict[int, ArrayLike] = {
+        at.KIND: [_UNIT_KIND.get(unit.kind, at.OTHER_UNIT) for unit in units],
+        at.UNIT_FIRINGS: [unit.firings for unit in units],
+        at.UNIT_INTERVAL: [unit.cycles // max(1, unit.firings) for unit in units],
+        at.UNIT_INTERVAL_REST: [unit.cycles % max(1, unit.firings) for unit in units],
+        at.UNIT_RELEASES: [unit.releases for unit in units],
+        at.UNIT_DEPTH: [unit.depth_cycles for unit in units],
+        at.UNIT_SLOTS: [unit.slots for unit in units],
+        at.UNIT_SETS_PERIOD: _sets_period(netlist),
+        at.UNIT_IN: t.unit_in.first + in_bounds[:-1],
+        at.UNIT_IN_END: t.unit_in.first + in_bounds[1:],
+        at.UNIT_OUT: t.unit_out.first + out_bounds[:-1],
+        at.UNIT_OUT_END: t.unit_out.first + out_bounds[1:],
+        at.UNIT_FINISHES: t.finishes.handles,
+        at.UNIT_SELF: t.units.handles,
+        at.UNIT_WRITTEN: np.where(has_inputs, 0, at.INFINITE),  # resident weights
     }
-    sinks = [(f, target) for f, flow in enumerate(flows) for target in flow.targets]
-    sink_flow, sink_unit = _ints([f for f, _ in sinks]), _ints([unit for _, unit in sinks])
-    flow_source = _ints([flow.source for flow in flows])
-    in_bounds, unit_in = _group(sink_unit, len(units))
-    out_bounds, unit_out = _group(flow_source, len(units))
-    sink_bounds = np.searchsorted(sink_flow, np.arange(len(flows) + 1)).astype(np.int32)
-    capacity = _ints([_output_capacity(fabric, netlist, f) for f in range(len(flows))])
-    pacing = pacing_units(netlist)
-    channels = fabric.link.channels
-    slot_fifo, fifo_slot = _input_slots(topology, channels)
-    loads = [(f, -1) for f, flow in enumerate(flows) if units[flow.source].kind == SiteKind.PORT]
-    stores = [(f, s) for s, (f, unit) in enumerate(sinks) if units[unit].kind == SiteKind.PORT]
-    streams = sorted(loads + stores)
-    return {
-        "link_source": _ints(topology.link_source),  # switch, -1 for inject links
-        "link_cycles": _ints(topology.link_cycles),
-        "link_width": _ints(topology.link_width),
-        "fifo_capacity": np.repeat(_ints(topology.link_cycles), channels) + fabric.link.fifo_vectors,
-        "fifo_slot": fifo_slot,  # input slot at its switch
-        "slot_fifo": slot_fifo,  # [switch, slot] FIFO id of an input slot, or -1
-        "unit_kind": _ints([unit.kind for unit in units]),
-        "unit_firings": _ints([unit.firings for unit in units]),
-        "unit_cycles": _ints([unit.cycles for unit in units]),
-        "unit_releases": _ints([unit.releases for unit in units]),
-        "unit_depth": _ints([unit.depth_cycles for unit in units]),
-        "unit_slots": _ints([unit.slots for unit in units]),
-        "unit_sets_period": _ints([unit in pacing for unit in range(len(units))]),
-        "unit_in_start": in_bounds[:-1],  # into unit_in: sinks of a unit by flow id
-        "unit_in_end": in_bounds[1:],
-        "unit_out_start": out_bounds[:-1],  # into unit_out: flows of a unit
-        "unit_out_end": out_bounds[1:],
-        "unit_in": unit_in,
-        "unit_out": unit_out,
-        "flow_tokens": _ints([flow.tokens for flow in flows]),
-        "flow_source": flow_source,
-        "flow_read_cycles": _ints([flow.read_cycles for flow in flows]),
-        "flow_capacity": capacity,  # vectors in the output queue
-        "flow_queue_start": np.cumsum(capacity) - capacity,  # into queue_ready
-        "flow_sink_start": sink_bounds[:-1],
-        "flow_sink_end": sink_bounds[1:],
-        "sink_flow": sink_flow,
-        "sink_unit": sink_unit,
-        "sink_window": _ints([window[units[unit].kind] for _, unit in sinks]),
-        "stream_flow": _ints([flow for flow, _ in streams]),
-        "stream_sink": _ints([sink for _, sink in streams]),  # -1 for a load
-    }
+    for field, values in fields.items():
+        t.units.fill(cells, field, values)
 
 
-def pacing_units(netlist: Netlist) -> set[int]:
-    """Units whose finishes define the period: those without output, and the slowest compute units."""
+def _sets_period(netlist: Netlist) -> list[bool]:
+    """Pacing units: those without output, and the compute units with the most work."""
     sources = {flow.source for flow in netlist.flows}
-    return {
-        number
+    most_work = netlist.bound_cycles
+    return [
+        number not in sources or unit.cycles == most_work
         for number, unit in enumerate(netlist.units)
-        if number not in sources or unit.cycles == netlist.bound_cycles
-    }
+    ]
 
 
-def _ints(values: object) -> Cells:
-    return np.asarray(values, np.int32)
-
-
-def _group(owner: Cells, num_owners: int) -> tuple[Cells, Cells]:
+def _group(owner: list[int], num_owners: int) -> tuple[IntArray, IntArray]:
     """Offsets and members of each owner, members in ascending order."""
-    order = np.argsort(owner, kind="stable")
-    return _ints(np.searchsorted(owner[order], np.arange(num_owners + 1))), _ints(order)
+    owners = np.array(owner, np.int64)
+    order = np.argsort(owners, kind="stable")
+    return np.searchsorted(owners[order], np.arange(num_owners + 1)), order
+
+
+def _fill_flows(cells: Cells, netlist: Netlist, t: _Tables, capacity: IntArray) -> None:
+    flows = netlist.flows
+    queue = t.queues.first + np.cumsum(capacity) - capacity
+    num_sinks = np.array([len(flow.targets) for flow in flows], np.int64)
+    sinks_end = t.sinks.first + at.SINK_SIZE * np.cumsum(num_sinks)
+    fields: dict[int, ArrayLike] = {
+        at.KIND: at.FLOW,
+        at.WAKE_AT: at.NEVER,
+        at.FLOW_TOKENS: [flow.tokens for flow in flows],
+        at.FLOW_SOURCE: t.units.handles[[flow.source for flow in flows]],
+        at.FLOW_SINKS: sinks_end - at.SINK_SIZE * num_sinks,
+        at.FLOW_SINKS_END: sinks_end,
+        at.FLOW_READ_CYCLES: [flow.read_cycles for flow in flows],
+        at.FLOW_QUEUE: queue,
+        at.FLOW_QUEUE_END: queue + capacity,
+        at.FLOW_CAPACITY: capacity,
+        at.FLOW_HEAD: queue,
+        at.FLOW_TAIL: queue,
+        at.FLOW_GRANTED: at.NEVER,
+    }
+    for field, values in fields.items():
+        t.flows.fill(cells, field, values)
 
 
 def _output_capacity(fabric: Fabric, netlist: Netlist, flow_id: int) -> int:
@@ -322,17 +329,40 @@ def _output_capacity(fabric: Fabric, netlist: Netlist, flow_id: int) -> int:
     return fabric.dram.prefetch_vectors
 
 
-def _input_slots(topology: Topology, num_channels: int) -> tuple[Cells, Cells]:
-    """Number the FIFOs at the inputs of each switch, so that requests fit a bit mask."""
-    incoming: list[list[int]] = [[] for _ in range(topology.num_switches)]
-    fifo_slot = np.full(topology.num_links * num_channels, -1, np.int32)
-    for link, switch in enumerate(topology.link_target):
-        if switch >= 0:
-            for fifo in range(link * num_channels, (link + 1) * num_channels):
-                fifo_slot[fifo] = len(incoming[switch])
-                incoming[switch].append(fifo)
-    num_slots = max(len(fifos) for fifos in incoming)
-    slot_fifo = np.full((topology.num_switches, num_slots), -1, np.int32)
-    for switch, fifos in enumerate(incoming):
-        slot_fifo[switch, : len(fifos)] = fifos
-    return slot_fifo.ravel(), fifo_slot
+def _fill_sinks(cells: Cells, fabric: Fabric, netlist: Netlist, t: _Tables) -> None:
+    window = {
+        SiteKind.COMPUTE: fabric.compute.window_vectors,
+        SiteKind.MEMORY: fabric.memory.window_vectors,
+        SiteKind.PORT: fabric.dram.window_vectors,
+    }
+    sinks = _sinks(netlist)
+    fields: dict[int, ArrayLike] = {
+        at.SINK_FLOW: t.flows.handles[[f for f, _ in sinks]],
+        at.SINK_UNIT: t.units.handles[[unit for _, unit in sinks]],
+        at.SINK_TOKENS: [netlist.flows[f].tokens for f, _ in sinks],
+        at.SINK_CREDITS: [window[netlist.units[unit].kind] for _, unit in sinks],
+    }
+    for field, values in fields.items():
+        t.sinks.fill(cells, field, values)
+
+
+def _fill_streams(cells: Cells, netlist: Netlist, t: _Tables) -> None:
+    sinks = _sinks(netlist)
+    for stream, (f, s) in zip(t.streams.handles, _streams(netlist), strict=True):
+        unit = netlist.flows[f].source if s < 0 else sinks[s][1]
+        cells[stream + at.STREAM_FLOW] = t.flows.handles[f]
+        cells[stream + at.STREAM_SINK] = at.NONE if s < 0 else t.sinks.handles[s]
+        cells[stream + at.STREAM_UNIT] = t.units.handles[unit]
+        cells[stream + at.STREAM_GRANTED] = at.NEVER
+
+
+def _fill_fabric(cells: Cells, fabric: Fabric, t: _Tables) -> None:
+    topology = fabric.topology
+    t.sites.fill(
+        cells, at.KIND, [_SITE_KIND.get(SiteKind(k), at.OTHER_SITE) for k in topology.site_kind]
+    )
+    t.links.fill(cells, at.LINK_WIDTH, topology.link_width)
+    t.links.fill(cells, at.LINK_CYCLES, topology.link_cycles)
+    t.fifos.fill(cells, at.KIND, at.FIFO)
+    capacity = topology.link_cycles + fabric.link.fifo_vectors
+    t.fifos.fill(cells, at.FIFO_CAPACITY, np.repeat(capacity, fabric.link.channels))

@@ -1,258 +1,231 @@
-"""How vectors move: arrivals, requests of FIFO heads, round-robin links, multicast forks."""
+"""How vectors move: heads that become visible, requests, round-robin links, multicast forks.
+
+Only the head of a FIFO can move, so only heads are events: a vector that is sent into an empty
+FIFO is entered in the calendar, one behind another vector is looked at when it becomes the head.
+"""
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+import numpy as np
 
-from placer.fabric import SiteKind
+from placer.simulation import records as at
 from placer.simulation.calendar import wake_later, wake_next, wake_now
+from placer.simulation.compiled import engine_jit, inline_jit
+
+LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
 
 
-MEMORY_KIND, PORT_KIND = int(SiteKind.MEMORY), int(SiteKind.PORT)
-FAR = 1 << 30  # greater than any flow id
+@inline_jit
+def _request(cells, node):
+    """Ask for the link of a node."""
+    link = cells[node + at.NODE_LINK]
+    num = cells[link + at.LINK_NUM_REQUESTS]
+    cells[link + at.LINK_REQUESTS + np.int64(num)] = node
+    cells[link + at.LINK_NUM_REQUESTS] = num + 1
+    if num == 0:
+        end = cells[at.ACTIVE_LINKS_END]
+        cells[end] = link
+        cells[at.ACTIVE_LINKS_END] = end + 1
 
 
-@intrinsic
-def _lowest_bit(typing_context, mask):  # type: ignore[no-untyped-def]
-    """Position of the lowest set bit of a 64-bit mask that is not 0."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.int64), codegen
-
-
-@njit(cache=True)
-def agent_of(cells, at, unit):
-    """Agent that acts for a unit."""
-    num_units = at.num_units
-    if cells[at.unit_kind + unit] == MEMORY_KIND:
-        return num_units + cells[at.unit_site + unit]
-    if cells[at.unit_kind + unit] == PORT_KIND:
-        return num_units + at.num_sites
-    return unit
-
-
-@njit(cache=True)
-def _activate(cells, at, link):
-    if cells[at.link_is_active + link] == 0:
-        cells[at.link_is_active + link] = 1
-        cells[at.active_links + cells[at.num_active_links]] = link
-        cells[at.num_active_links] += 1
-
-
-@njit(cache=True)
-def _request_head(cells, at, fifo):
-    """Ask every link over which the new head of a FIFO must be sent."""
-    node = cells[at.fifo_nodes + fifo * at.fifo_depth + cells[at.fifo_head + fifo]]
-    slot = cells[at.fifo_slot + fifo]
-    first, end = cells[at.node_child_start + node], cells[at.node_child_end + node]
-    cells[at.fifo_unsent + fifo] = end - first
+@inline_jit
+def _request_head(cells, fifo, node):
+    """Ask for every link over which the head of a FIFO, at a node, must be sent."""
+    first, end = cells[node + at.NODE_NEXT], cells[node + at.NODE_NEXT_END]
+    cells[fifo + at.UNSENT] = end - first
     for k in range(first, end):
-        child = cells[at.children + k]
-        link = cells[at.node_link + child]
-        cells[at.link_requests + link] |= 1 << slot
-        cells[at.requested_nodes + link * at.num_slots + slot] = child
-        _activate(cells, at, link)
+        _request(cells, cells[k])
 
 
-@njit(cache=True)
-def _request_injection(cells, at, flow, cycle):
-    """Ask the inject link for a flow that has a ready head and all credits."""
-    if cells[at.flow_count + flow] == 0 or cells[at.flow_requests + flow] != 0:
+@engine_jit
+def _request_injection(cells, flow, cycle):
+    """Ask for the inject link of a flow if it has a ready head and all credits."""
+    if cells[flow + at.FLOW_COUNT] == 0 or cells[flow + at.UNSENT] != 0:
         return
-    ready = cells[at.queue_ready + cells[at.flow_queue_start + flow] + cells[at.flow_head + flow]]
-    if ready <= cycle and cells[at.flow_sinks_without_credit + flow] == 0:
-        cells[at.flow_requests + flow] = 1
-        _activate(cells, at, cells[at.node_link + cells[at.flow_root + flow]])
+    is_ready = cells[cells[flow + at.FLOW_HEAD]] <= cycle
+    if is_ready and cells[flow + at.FLOW_SINKS_WITHOUT_CREDIT] == 0:
+        cells[flow + at.UNSENT] = 1
+        _request(cells, cells[flow + at.FLOW_ROOT])
 
 
-@njit(cache=True)
-def _arrive(cells, at, node, cycle):
-    """A vector has passed the link of a route node."""
-    fifo = cells[at.node_fifo + node]
-    if fifo >= 0:
-        cells[at.fifo_visible + fifo] += 1
-        if cells[at.fifo_visible + fifo] == 1:
-            _request_head(cells, at, fifo)
-        return
-    for k in range(cells[at.node_sink_start + node], cells[at.node_sink_end + node]):
-        sink = cells[at.node_sinks + k]
-        cells[at.sink_arrived + sink] += 1
-        wake_now(cells, at, agent_of(cells, at, cells[at.sink_unit + sink]), cycle)
-
-
-@njit(cache=True)
-def arrivals(cells, at, cycle):
+@engine_jit
+def arrivals(cells, cycle):
     """Make visible what arrives in this cycle: vectors, credits, timers."""
-    bucket = cycle & (at.arrival_horizon - 1)
-    num_vectors = cells[at.bucket_arrivals + bucket]
-    for k in range(num_vectors):
-        _arrive(cells, at, cells[at.arrivals + bucket * at.max_arrivals + k], cycle)
-    cells[at.bucket_arrivals + bucket] = 0
+    bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
+    for k in range(bucket + 1, bucket + 1 + cells[bucket]):
+        fifo = cells[k]
+        _request_head(cells, fifo, cells[_place(cells, fifo, cells[fifo + at.FIFO_HEAD])])
+    cells[bucket] = 0
 
-    bucket = cycle & (at.horizon - 1)
-    num_credits, num_wakes = cells[at.bucket_credits + bucket], cells[at.bucket_wakes + bucket]
-    for k in range(num_credits):
-        sink = cells[at.credit_sink + bucket * at.num_sinks + k]
-        flow = cells[at.sink_flow + sink]
-        if cells[at.sink_credits + sink] == 0:
-            cells[at.flow_sinks_without_credit + flow] -= 1
-        cells[at.sink_credits + sink] += cells[at.credit_number + bucket * at.num_sinks + k]
-        _request_injection(cells, at, flow, cycle)
-    for k in range(num_wakes):
-        wake_id = cells[at.wakes + bucket * at.max_wakes + k]
-        if wake_id < at.num_agents:
-            wake_now(cells, at, wake_id, cycle)
+    bucket = cells[at.EJECTED] + (cycle & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
+    for k in range(bucket + 1, bucket + 1 + cells[bucket]):
+        node = cells[k]
+        for s in range(cells[node + at.NODE_NEXT], cells[node + at.NODE_NEXT_END]):
+            sink = cells[s]
+            cells[sink + at.SINK_ARRIVED] += 1
+            wake_now(cells, cells[sink + at.SINK_AGENT], cycle)
+    cells[bucket] = 0
+
+    bucket = cells[at.CREDITS] + (cycle & cells[at.TIME_MASK]) * cells[at.CREDITS_STRIDE]
+    for k in range(bucket + 1, bucket + 1 + cells[bucket], 2):
+        _take_credits(cells, cells[k], cells[k + 1], cycle)
+    cells[bucket] = 0
+
+    bucket = cells[at.WAKES] + (cycle & cells[at.TIME_MASK]) * cells[at.WAKES_STRIDE]
+    for k in range(bucket + 1, bucket + 1 + cells[bucket]):
+        if cells[cells[k] + at.KIND] == at.FLOW:
+            _request_injection(cells, cells[k], cycle)
         else:
-            _request_injection(cells, at, wake_id - at.num_agents, cycle)
-    cells[at.bucket_credits + bucket] = 0
-    cells[at.bucket_wakes + bucket] = 0
-    cells[at.num_pending] -= num_vectors + num_credits + num_wakes
+            wake_now(cells, cells[k], cycle)
+    cells[bucket] = 0
 
 
-@njit(cache=True)
-def _send(cells, at, node, link, cycle):
-    """Put a vector on the link of a route node."""
-    fifo = cells[at.node_fifo + node]
-    if fifo >= 0:
-        occupancy = cells[at.fifo_occupancy + fifo]
-        place = cells[at.fifo_head + fifo] + occupancy
-        if place >= cells[at.fifo_capacity + fifo]:
-            place -= cells[at.fifo_capacity + fifo]
-        cells[at.fifo_nodes + fifo * at.fifo_depth + place] = node
-        cells[at.fifo_occupancy + fifo] = occupancy + 1
-    bucket = (cycle + cells[at.link_cycles + link]) & (at.arrival_horizon - 1)
-    count = cells[at.bucket_arrivals + bucket]
-    cells[at.arrivals + bucket * at.max_arrivals + count] = node
-    cells[at.bucket_arrivals + bucket] = count + 1
-    cells[at.link_vectors + link] += 1
-    cells[at.num_hops] += 1
+@engine_jit
+def _take_credits(cells, sink, number, cycle):
+    """Credits of a sink have come back to the source of its flow."""
+    flow, credits = cells[sink + at.SINK_FLOW], cells[sink + at.SINK_CREDITS]
+    cells[sink + at.SINK_CREDITS] = credits + number
+    if credits == 0:
+        cells[flow + at.FLOW_SINKS_WITHOUT_CREDIT] -= 1
+        _request_injection(cells, flow, cycle)
 
 
-@njit(cache=True)
-def _has_room(cells, at, fifo):
-    """Whether a FIFO takes one more vector; behind an eject link (-1) there always is room."""
-    return fifo < 0 or cells[at.fifo_occupancy + fifo] < cells[at.fifo_capacity + fifo]
+@inline_jit
+def _place(cells, fifo, number):
+    """Where vector `number` of a FIFO stands."""
+    return fifo + at.FIFO_RING + 2 * np.int64(number & cells[at.RING_MASK])
 
 
-@njit(cache=True)
-def _serve_inject_link(cells, at, link, cycle):
-    """Grant up to `width` flows of a site; returns whether any flow still requests."""
-    site = link - at.num_mesh_links
-    begin, end = cells[at.site_out_start + site], cells[at.site_out_end + site]
-    for _ in range(cells[at.link_width + link]):
-        first, following = -1, -1
-        for k in range(begin, end):
-            flow = cells[at.site_out + k]
-            if (
-                cells[at.flow_requests + flow] != 0
-                and cells[at.flow_injected + flow] != cycle
-                and _has_room(cells, at, cells[at.node_fifo + cells[at.flow_root + flow]])
-            ):
-                if first < 0:
-                    first = flow
-                if following < 0 and flow > cells[at.link_last + link]:
-                    following = flow
-        winner = following if following >= 0 else first
-        if winner < 0:
+@inline_jit
+def _enter_head(cells, fifo, cycle):
+    """Enter in the calendar that the head of a FIFO becomes visible in `cycle`."""
+    bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
+    number = cells[bucket] + 1
+    cells[bucket] = number
+    cells[bucket + number] = fifo
+
+
+@inline_jit
+def _send(cells, node, arrives):
+    """Put a vector on the link of a node."""
+    fifo = cells[node + at.NODE_FIFO]
+    if fifo == at.NONE:
+        bucket = cells[at.EJECTED] + (arrives & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
+        number = cells[bucket] + 1
+        cells[bucket] = number
+        cells[bucket + number] = node
+        return
+    tail = cells[fifo + at.FIFO_TAIL]
+    place = _place(cells, fifo, tail)
+    cells[place] = node
+    cells[place + 1] = arrives
+    cells[fifo + at.FIFO_TAIL] = tail + 1
+    if tail == cells[fifo + at.FIFO_HEAD]:
+        _enter_head(cells, fifo, arrives)
+
+
+@inline_jit
+def _has_room(cells, node):
+    """Whether the FIFO behind the link of a node takes one more vector."""
+    fifo = cells[node + at.NODE_FIFO]
+    occupancy = cells[fifo + at.FIFO_TAIL] - cells[fifo + at.FIFO_HEAD]
+    return fifo == at.NONE or occupancy < cells[fifo + at.FIFO_CAPACITY]
+
+
+@inline_jit
+def _choose(cells, link):
+    """Address of the request that is granted next, NONE if no request can be granted.
+
+    `flow - after` is unsigned and wraps around: flows below `after` come last.
+    """
+    first, after = link + at.LINK_REQUESTS, cells[link + at.LINK_AFTER]
+    chosen, best = at.NONE, LAST_TURN
+    for k in range(first, first + cells[link + at.LINK_NUM_REQUESTS]):
+        node = cells[k]
+        turn = cells[node + at.NODE_FLOW] - after
+        if turn < best and _has_room(cells, node):
+            chosen, best = k, turn
+    return chosen
+
+
+@inline_jit
+def _serve(cells, link, leaving_end, cycle):
+    """Grant up to `width` requests of a link; returns the end of the list of leaving heads."""
+    for _ in range(cells[link + at.LINK_WIDTH]):
+        chosen = _choose(cells, link)
+        if chosen == at.NONE:
             break
-        cells[at.link_last + link] = winner
-        _inject(cells, at, winner, link, cycle)
-    for k in range(begin, end):
-        if cells[at.flow_requests + cells[at.site_out + k]] != 0:
-            return True
-    return False
+        node = cells[chosen]
+        num = cells[link + at.LINK_NUM_REQUESTS] - 1
+        cells[chosen] = cells[link + at.LINK_REQUESTS + num]
+        cells[link + at.LINK_NUM_REQUESTS] = num
+        cells[link + at.LINK_AFTER] = cells[node + at.NODE_FLOW] + at.FLOW_SIZE
+        cells[link + at.LINK_VECTORS] += 1
+        _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+        source = cells[node + at.NODE_SOURCE]
+        unsent = cells[source + at.UNSENT] - 1
+        cells[source + at.UNSENT] = unsent
+        cells[at.NUM_HOPS] += 1
+        if unsent == 0:
+            cells[leaving_end] = source
+            leaving_end += 1
+    return leaving_end
 
 
-@njit(cache=True)
-def _inject(cells, at, flow, link, cycle):
-    """Move the head of an output queue onto the inject link and pay its credits."""
-    _send(cells, at, cells[at.flow_root + flow], link, cycle)
-    cells[at.flow_injected + flow] = cycle
-    cells[at.flow_head + flow] += 1
-    if cells[at.flow_head + flow] == cells[at.flow_capacity + flow]:
-        cells[at.flow_head + flow] = 0
-    cells[at.flow_count + flow] -= 1
-    for sink in range(cells[at.flow_sink_start + flow], cells[at.flow_sink_end + flow]):
-        cells[at.sink_credits + sink] -= 1
-        if cells[at.sink_credits + sink] == 0:
-            cells[at.flow_sinks_without_credit + flow] += 1
-    wake_next(cells, at, agent_of(cells, at, cells[at.flow_source + flow]), cycle)
-    cells[at.flow_requests + flow] = 0
-    if cells[at.flow_count + flow] > 0:
-        ready = cells[at.queue_ready + cells[at.flow_queue_start + flow] + cells[at.flow_head + flow]]
-        if ready > cycle + 1:
-            wake_later(cells, at, at.num_agents + flow, ready)
-        elif cells[at.flow_sinks_without_credit + flow] == 0:
-            cells[at.flow_requests + flow] = 1
-
-
-@njit(cache=True)
-def _serve_switch_link(cells, at, link, num_popped, cycle):
-    """Grant up to `width` FIFO heads of the source switch; returns the length of the pop list."""
-    switch = cells[at.link_source + link]
-    for _ in range(cells[at.link_width + link]):
-        mask = cells[at.link_requests + link]
-        last = cells[at.link_last + link]
-        first_flow, following_flow = FAR, FAR
-        first_slot, following_slot = -1, -1
-        while mask != 0:
-            slot = _lowest_bit(mask)
-            mask &= mask - 1
-            node = cells[at.requested_nodes + link * at.num_slots + slot]
-            if _has_room(cells, at, cells[at.node_fifo + node]):
-                flow = cells[at.node_flow + node]
-                if flow < first_flow:
-                    first_flow, first_slot = flow, slot
-                if last < flow < following_flow:
-                    following_flow, following_slot = flow, slot
-        slot = following_slot if following_slot >= 0 else first_slot
-        if slot < 0:
-            break
-        node = cells[at.requested_nodes + link * at.num_slots + slot]
-        _send(cells, at, node, link, cycle)
-        cells[at.link_last + link] = cells[at.node_flow + node]
-        cells[at.link_requests + link] &= ~(1 << slot)
-        fifo = cells[at.slot_fifo + switch * at.num_slots + slot]
-        cells[at.fifo_unsent + fifo] -= 1
-        if cells[at.fifo_unsent + fifo] == 0:
-            cells[at.popped_fifos + num_popped] = fifo
-            num_popped += 1
-    return num_popped
-
-
-@njit(cache=True)
-def move_vectors(cells, at, cycle):
-    """All links decide on the state at the start of the cycle, then finished heads leave."""
-    first_inject = at.num_mesh_links
-    first_eject = at.num_mesh_links + at.num_sites
-    hops_before = cells[at.num_hops]
-    num_popped = 0
-    position = 0
-    while position < cells[at.num_active_links]:
-        link = cells[at.active_links + position]
-        if first_inject <= link < first_eject:
-            stays = _serve_inject_link(cells, at, link, cycle)
-        else:
-            num_popped = _serve_switch_link(cells, at, link, num_popped, cycle)
-            stays = cells[at.link_requests + link] != 0
-        if stays:
+@engine_jit
+def move_vectors(cells, cycle):
+    """All links decide on the state at the start of the cycle, then sent heads leave."""
+    hops_before = np.int64(cells[at.NUM_HOPS])
+    leaving_end = np.int64(cells[at.LEAVING])
+    position, end = np.int64(cells[at.ACTIVE_LINKS]), np.int64(cells[at.ACTIVE_LINKS_END])
+    while position < end:
+        link = cells[position]
+        leaving_end = _serve(cells, link, leaving_end, cycle)
+        if cells[link + at.LINK_NUM_REQUESTS] != 0:
             position += 1
         else:
-            cells[at.link_is_active + link] = 0
-            cells[at.num_active_links] -= 1
-            cells[at.active_links + position] = cells[at.active_links + cells[at.num_active_links]]
-    for k in range(num_popped):
-        fifo = cells[at.popped_fifos + k]
-        head = cells[at.fifo_head + fifo] + 1
-        cells[at.fifo_head + fifo] = 0 if head == cells[at.fifo_capacity + fifo] else head
-        cells[at.fifo_occupancy + fifo] -= 1
-        cells[at.fifo_visible + fifo] -= 1
-        if cells[at.fifo_visible + fifo] > 0:
-            _request_head(cells, at, fifo)
-    num_sent = cells[at.num_hops] - hops_before
-    cells[at.num_acted] += num_sent
-    cells[at.num_pending] += num_sent
+            end -= 1
+            cells[position] = cells[end]
+    cells[at.ACTIVE_LINKS_END] = end
+    for k in range(np.int64(cells[at.LEAVING]), leaving_end):
+        source = cells[k]
+        if cells[source + at.KIND] == at.FIFO:
+            _leave_fifo(cells, source, cycle)
+        else:
+            _leave_queue(cells, source, cycle)
+    cells[at.NUM_ACTED] += cells[at.NUM_HOPS] - hops_before
+
+
+@inline_jit
+def _leave_fifo(cells, fifo, cycle):
+    """The head of a FIFO leaves, the vector behind it becomes the head."""
+    head = cells[fifo + at.FIFO_HEAD] + 1
+    cells[fifo + at.FIFO_HEAD] = head
+    if head != cells[fifo + at.FIFO_TAIL]:
+        place = _place(cells, fifo, head)
+        arrives = cells[place + 1]
+        if arrives <= cycle + 1:
+            _request_head(cells, fifo, cells[place])
+        else:
+            _enter_head(cells, fifo, arrives)
+
+
+@engine_jit
+def _leave_queue(cells, flow, cycle):
+    """The head of an output queue has been injected: pay its credits, ask for the next one."""
+    head = cells[flow + at.FLOW_HEAD] + 1
+    is_last = head == cells[flow + at.FLOW_QUEUE_END]
+    cells[flow + at.FLOW_HEAD] = cells[flow + at.FLOW_QUEUE] if is_last else head
+    cells[flow + at.FLOW_COUNT] -= 1
+    for sink in range(cells[flow + at.FLOW_SINKS], cells[flow + at.FLOW_SINKS_END], at.SINK_SIZE):
+        credits = cells[sink + at.SINK_CREDITS] - 1
+        cells[sink + at.SINK_CREDITS] = credits
+        if credits == 0:
+            cells[flow + at.FLOW_SINKS_WITHOUT_CREDIT] += 1
+    wake_next(cells, cells[flow + at.FLOW_AGENT], cycle)
+    if cells[flow + at.FLOW_COUNT] > 0:
+        ready = cells[cells[flow + at.FLOW_HEAD]]
+        if ready > cycle + 1:
+            wake_later(cells, flow, ready)
+        else:
+            _request_injection(cells, flow, cycle + 1)

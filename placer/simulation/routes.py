@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from placer.simulation import records as at
+
 
 @njit(cache=True)
 def tree_sizes(route_start, links, parents, num_mesh_links):
@@ -24,90 +26,139 @@ def tree_sizes(route_start, links, parents, num_mesh_links):
 
 
 @njit(cache=True)
-def load_decision(cells, at, sites, channels, route_start, links, parents):
-    """Fill the route part of the cells; `route_start` is one row of `Decisions.route_start`."""
-    for unit in range(at.num_units):
-        cells[at.unit_site + unit] = sites[unit]
-    base, first_eject = route_start[0], at.num_mesh_links + at.num_sites
-    for flow in range(at.num_flows):
-        root = route_start[flow] - base
-        cells[at.flow_root + flow] = root
-        cells[at.flow_channel + flow] = channels[flow]
-        for node in range(root, route_start[flow + 1] - base):
-            link, parent = links[base + node], parents[base + node]
-            cells[at.node_flow + node] = flow
-            cells[at.node_link + node] = link
-            fifo = link * at.num_channels + channels[flow]
-            cells[at.node_fifo + node] = fifo if link < first_eject else -1
-            is_mesh = 1 if link < at.num_mesh_links else 0
-            before = cells[at.node_hops + root + parent] if parent >= 0 else 0
-            cells[at.node_hops + node] = before + is_mesh
-    num_nodes = route_start[at.num_flows] - base
-    _link_children(cells, at, num_nodes, parents[base : base + num_nodes])
-    _list_sinks(cells, at, num_nodes)
-    _group_by_site(cells, at, at.flow_source, at.num_flows, at.site_out_start, at.site_out)
-    _group_by_site(cells, at, at.sink_unit, at.num_sinks, at.site_in_start, at.site_in)
-    _group_by_site(cells, at, -1, at.num_units, at.site_unit_start, at.site_units)
+def load_decision(cells, sites, channels, route_start, links, parents):
+    """Write one decision into the cells; `route_start` is one row of `Decisions.route_start`."""
+    for u in range(len(sites)):
+        unit = cells[at.UNITS] + u * at.UNIT_SIZE
+        site = cells[at.SITES] + sites[u] * at.SITE_SIZE
+        cells[unit + at.UNIT_SITE] = site
+        kind, site_kind = cells[unit + at.KIND], cells[site + at.KIND]
+        is_buffer = site_kind == at.MEMORY_SITE
+        other = site if is_buffer else np.int64(cells[at.DRAM])
+        cells[unit + at.UNIT_AGENT] = unit if kind == at.COMPUTE_UNIT else other
+    num_nodes = route_start[-1] - route_start[0]
+    for f in range(len(channels)):
+        first, end = route_start[f], route_start[f + 1]
+        flow = cells[at.FLOWS] + f * at.FLOW_SIZE
+        root = cells[at.NODES] + (first - route_start[0]) * at.NODE_SIZE
+        _load_tree(cells, flow, root, channels[f], links[first:end], parents[first:end])
+    unused = _link_children(cells, num_nodes)
+    unused = _list_sinks(cells, num_nodes, unused)
+    _address_agents(cells)
+    unused = _list_on_sites(
+        cells,
+        cells[at.FLOWS],
+        cells[at.FLOWS_END],
+        at.FLOW_SIZE,
+        at.FLOW_SOURCE,
+        at.SITE_OUT,
+        unused,
+    )
+    unused = _list_on_sites(
+        cells, cells[at.SINKS], cells[at.SINKS_END], at.SINK_SIZE, at.SINK_UNIT, at.SITE_IN, unused
+    )
+    _list_on_sites(
+        cells,
+        cells[at.UNITS],
+        cells[at.UNITS_END],
+        at.UNIT_SIZE,
+        at.UNIT_SELF,
+        at.SITE_UNITS,
+        unused,
+    )
 
 
 @njit(cache=True)
-def _link_children(cells, at, num_nodes, parents):
-    """List the children of every node; `parents` counts from the first node of a flow."""
-    cells[at.node_child_end : at.node_child_end + num_nodes] = 0
-    for node in range(num_nodes):
-        if parents[node] >= 0:
-            root = cells[at.flow_root + cells[at.node_flow + node]]
-            cells[at.node_child_end + root + parents[node]] += 1
-    total = 0
-    for node in range(num_nodes):
-        cells[at.node_child_start + node] = total
-        total += cells[at.node_child_end + node]
-        cells[at.node_child_end + node] = cells[at.node_child_start + node]
-    for node in range(num_nodes):
-        if parents[node] >= 0:
-            parent = cells[at.flow_root + cells[at.node_flow + node]] + parents[node]
-            cells[at.children + cells[at.node_child_end + parent]] = node
-            cells[at.node_child_end + parent] += 1
+def _load_tree(cells, flow, root, channel, links, parents):
+    """Write the nodes of one flow; `parents` counts from the root."""
+    num_mesh = np.int64(cells[at.NUM_MESH_LINKS])
+    first_eject = num_mesh + cells[at.NUM_SITES]
+    cells[flow + at.FLOW_ROOT] = root
+    for k in range(len(links)):
+        link, node = np.int64(links[k]), root + k * at.NODE_SIZE
+        fifo = cells[at.FIFOS] + (link * cells[at.NUM_CHANNELS] + channel) * cells[at.FIFO_SIZE]
+        cells[node + at.NODE_FLOW] = flow
+        cells[node + at.NODE_LINK] = cells[at.LINKS] + link * cells[at.LINK_SIZE]
+        cells[node + at.NODE_FIFO] = fifo if link < first_eject else at.NONE
+        cells[node + at.NODE_HOPS] = 1 if link < num_mesh else 0
+        cells[node + at.NODE_SOURCE] = flow
+        if parents[k] >= 0:
+            parent = root + parents[k] * at.NODE_SIZE
+            cells[node + at.NODE_PARENT] = parent
+            cells[node + at.NODE_SOURCE] = cells[parent + at.NODE_FIFO]
+            cells[node + at.NODE_HOPS] += cells[parent + at.NODE_HOPS]
+            cells[parent + at.NODE_NEXT_END] += 1  # counts children until they are listed
 
 
 @njit(cache=True)
-def _list_sinks(cells, at, num_nodes):
+def _link_children(cells, num_nodes):
+    """List the children of every node; returns the end of the lists."""
+    first = np.int64(cells[at.NODES])
+    end = first + num_nodes * at.NODE_SIZE
+    unused = np.int64(cells[at.LISTS])
+    for node in range(first, end, at.NODE_SIZE):
+        number = cells[node + at.NODE_NEXT_END]
+        cells[node + at.NODE_NEXT] = unused
+        cells[node + at.NODE_NEXT_END] = unused
+        unused += number
+    for node in range(first, end, at.NODE_SIZE):
+        parent = cells[node + at.NODE_PARENT]
+        if parent != at.NONE:
+            cells[cells[parent + at.NODE_NEXT_END]] = node
+            cells[parent + at.NODE_NEXT_END] += 1
+    return unused
+
+
+@njit(cache=True)
+def _list_sinks(cells, num_nodes, unused):
     """List the sinks behind every eject node, and how long their credits travel."""
-    first_eject = at.num_mesh_links + at.num_sites
-    num_listed = 0
-    for node in range(num_nodes):
-        cells[at.node_sink_start + node] = num_listed
-        site = cells[at.node_link + node] - first_eject
-        if site >= 0:
-            flow = cells[at.node_flow + node]
-            delay = cells[at.node_hops + node] * at.credit_hop_cycles + 1
-            for sink in range(cells[at.flow_sink_start + flow], cells[at.flow_sink_end + flow]):
-                if cells[at.unit_site + cells[at.sink_unit + sink]] == site:
-                    cells[at.node_sinks + num_listed] = sink
-                    cells[at.sink_credit_cycles + sink] = delay
-                    num_listed += 1
-        cells[at.node_sink_end + node] = num_listed
+    first = np.int64(cells[at.NODES])
+    first_eject = np.int64(cells[at.NUM_MESH_LINKS]) + cells[at.NUM_SITES]
+    for node in range(first, first + num_nodes * at.NODE_SIZE, at.NODE_SIZE):
+        if cells[node + at.NODE_FIFO] != at.NONE:
+            continue
+        link = (np.int64(cells[node + at.NODE_LINK]) - cells[at.LINKS]) // cells[at.LINK_SIZE]
+        site = cells[at.SITES] + (link - first_eject) * at.SITE_SIZE
+        flow = cells[node + at.NODE_FLOW]
+        cells[node + at.NODE_NEXT] = unused
+        for sink in range(
+            cells[flow + at.FLOW_SINKS], cells[flow + at.FLOW_SINKS_END], at.SINK_SIZE
+        ):
+            if cells[cells[sink + at.SINK_UNIT] + at.UNIT_SITE] == site:
+                hops = cells[node + at.NODE_HOPS]
+                cells[sink + at.SINK_CREDIT_CYCLES] = hops * cells[at.CREDIT_HOP_CYCLES] + 1
+                cells[unused] = sink
+                unused += 1
+        cells[node + at.NODE_NEXT_END] = unused
+    return unused
 
 
 @njit(cache=True)
-def _group_by_site(cells, at, owner, num_members, start, members):
-    """List members 0 .. n-1 by the site of their owner unit, ascending within a site.
+def _address_agents(cells):
+    """Note at every flow and sink which agent acts for its unit."""
+    for flow in range(cells[at.FLOWS], cells[at.FLOWS_END], at.FLOW_SIZE):
+        cells[flow + at.FLOW_AGENT] = cells[cells[flow + at.FLOW_SOURCE] + at.UNIT_AGENT]
+    for sink in range(cells[at.SINKS], cells[at.SINKS_END], at.SINK_SIZE):
+        cells[sink + at.SINK_AGENT] = cells[cells[sink + at.SINK_UNIT] + at.UNIT_AGENT]
 
-    `start` and `members` are offsets; the ends of the lists follow their starts. `owner` is the
-    offset of the owner of a member, -1 if the members are units themselves.
+
+@njit(cache=True)
+def _list_on_sites(cells, first, end, size, owner, field, unused):
+    """List records on the site of their owner unit, ascending; returns the end of the lists.
+
+    `owner` is the field of a record with its unit, `field` the one of a site with its list.
     """
-    end = start + at.num_sites
-    cells[end : end + at.num_sites] = 0
-    for member in range(num_members):
-        unit = cells[owner + member] if owner >= 0 else member
-        cells[end + cells[at.unit_site + unit]] += 1
-    total = 0
-    for site in range(at.num_sites):
-        cells[start + site] = total
-        total += cells[end + site]
-        cells[end + site] = cells[start + site]
-    for member in range(num_members):
-        unit = cells[owner + member] if owner >= 0 else member
-        site = cells[at.unit_site + unit]
-        cells[members + cells[end + site]] = member
-        cells[end + site] += 1
+    sites, sites_end = cells[at.SITES], cells[at.SITES_END]
+    for member in range(first, end, size):
+        site = cells[cells[member + owner] + at.UNIT_SITE]
+        cells[site + field + 1] += 1
+    for site in range(sites, sites_end, at.SITE_SIZE):
+        number = cells[site + field + 1]
+        cells[site + field] = unused
+        cells[site + field + 1] = unused
+        unused += number
+    for member in range(first, end, size):
+        site = cells[cells[member + owner] + at.UNIT_SITE]
+        cells[cells[site + field + 1]] = member
+        cells[site + field + 1] += 1
+    return unused

@@ -7,6 +7,7 @@ import numpy as np
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.netlist import Netlist
+from placer.simulation import records as at
 from placer.simulation.critical import describe_critical
 from placer.simulation.deadlock import describe_deadlock
 from placer.simulation.engine import Limits, Outcome, run_stack
@@ -37,7 +38,7 @@ def run_with_layout(
         fabric, netlist, max_nodes=max_nodes, max_hops=max_hops, max_samples=limits.max_samples
     )
     outcome: Outcome = run_stack(
-        layout.cells, layout.at, limits, decisions.sites, decisions.channels,
+        layout.cells, layout.start, limits, decisions.sites, decisions.channels,
         decisions.route_start, decisions.links, decisions.parents,
     )  # fmt: skip
     return outcome, layout
@@ -45,12 +46,14 @@ def run_with_layout(
 
 def finish_cycles(layout: Layout) -> list[list[int]]:
     """Per unit, the cycle in which it finished each sample, of the last decision simulated."""
-    at, cells = layout.at[0], layout.cells
-    num_units, max_samples = int(at["num_units"]), int(at["max_samples"])
-    finished = cells[at["unit_finished"] :][:num_units]
-    cycles = cells[at["finish_cycle"] :][: num_units * max_samples].reshape(num_units, max_samples)
-    # A unit may run ahead of the others, past the samples that were asked for.
-    return [row[:number].tolist() for row, number in zip(cycles, finished, strict=True)]
+    cells, max_samples = layout.cells, int(layout.cells[at.MAX_SAMPLES])
+    units = range(int(cells[at.UNITS]), int(cells[at.UNITS_END]), at.UNIT_SIZE)
+    cycles = []
+    for unit in units:
+        first, finished = int(cells[unit + at.UNIT_FINISHES]), int(cells[unit + at.UNIT_FINISHED])
+        # A unit may run ahead of the others, past the samples that were asked for.
+        cycles.append(cells[first : first + min(finished, max_samples)].tolist())
+    return cycles
 
 
 def simulate(

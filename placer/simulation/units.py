@@ -1,9 +1,10 @@
-"""What units do in a cycle: compute units fire, memory sites serve their ports, DRAM serves bursts."""
+"""What units do in a cycle: compute units fire, memory sites serve their two ports."""
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
 
+from placer.simulation import records as at
 from placer.simulation.calendar import (
     account,
     finish_sample,
@@ -12,314 +13,241 @@ from placer.simulation.calendar import (
     wake_later,
     wake_next,
 )
+from placer.simulation.compiled import engine_jit
 from placer.simulation.measurement import UnitTime
+from placer.simulation.network import LAST_TURN
 
 BUSY = int(UnitTime.BUSY)
 STARVED = int(UnitTime.STARVED)
 BLOCKED = int(UnitTime.BLOCKED)
 PORT_WAIT = int(UnitTime.PORT_WAIT)
 
-INFINITE = 1 << 30  # more samples than any simulation has
-
-# what a buffer could do in this cycle, bits of unit_could_act
+# what a buffer could do in this cycle, bits of UNIT_COULD_ACT
 COULD_USE_PORT, COULD_READ_WITH_ROOM = 1, 2
 
 
-@njit(cache=True)
-def _num_outputs(cells, at, unit, flow):
-    """Vectors that the next firing puts into an output queue: out(i+1) - out(i)."""
-    if cells[at.unit_release_rest + unit] + cells[at.unit_releases + unit] < cells[at.unit_firings + unit]:
-        return 0
-    rest = cells[at.flow_rest + flow] + cells[at.flow_tokens + flow]
-    releases = cells[at.unit_releases + unit]
+@engine_jit
+def _num_outputs(cells, flow, releases):
+    """Vectors that the next release puts into an output queue."""
+    rest = np.int64(cells[flow + at.FLOW_REST]) + cells[flow + at.FLOW_TOKENS]
     if rest < releases:
         return 0
     return 1 if rest < 2 * releases else rest // releases
 
 
-@njit(cache=True)
-def _missing(cells, at, unit):
+@engine_jit
+def _missing(cells, unit, is_release, releases):
     """STARVED, BLOCKED, or BUSY when nothing is missing for the next firing."""
-    for k in range(cells[at.unit_in_start + unit], cells[at.unit_in_end + unit]):
-        sink = cells[at.unit_in + k]
-        takes_one = cells[at.sink_rest + sink] < cells[at.flow_tokens + cells[at.sink_flow + sink]]
-        if takes_one and cells[at.sink_arrived + sink] == 0:
+    for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
+        sink = cells[k]
+        takes_one = cells[sink + at.SINK_REST] < cells[sink + at.SINK_TOKENS]
+        if takes_one and cells[sink + at.SINK_ARRIVED] == 0:
             return STARVED
-    for k in range(cells[at.unit_out_start + unit], cells[at.unit_out_end + unit]):
-        flow = cells[at.unit_out + k]
-        room = cells[at.flow_capacity + flow] - cells[at.flow_count + flow]
-        if _num_outputs(cells, at, unit, flow) > room:
-            return BLOCKED
+    if is_release:
+        for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):
+            flow = cells[k]
+            number = _num_outputs(cells, flow, releases)
+            if number + cells[flow + at.FLOW_COUNT] > cells[flow + at.FLOW_CAPACITY]:
+                return BLOCKED
     return BUSY
 
 
-@njit(cache=True)
-def compute_step(cells, at, unit, cycle):
+@engine_jit
+def compute_step(cells, unit, cycle):
     """Fire if everything is there; sleep otherwise, an arrival or a freed place wakes the unit."""
-    horizon = at.horizon
-    if cycle < cells[at.unit_next_start + unit]:
-        wake_later(cells, at, unit, min(cells[at.unit_next_start + unit], cycle + horizon - 1))
+    next_start, horizon = cells[unit + at.UNIT_NEXT_START], cells[at.TIME_MASK] + 1
+    if cycle < next_start:
+        wake_later(cells, unit, min(np.int64(next_start), cycle + horizon - 1))
         return
-    missing = _missing(cells, at, unit)
-    account(cells, at, unit, missing, cycle)
+    firings = np.int64(cells[unit + at.UNIT_FIRINGS])
+    releases = np.int64(cells[unit + at.UNIT_RELEASES])
+    release_rest = cells[unit + at.UNIT_RELEASE_REST] + releases
+    is_release = release_rest >= firings
+    missing = _missing(cells, unit, is_release, releases)
+    account(cells, unit, missing, cycle)
     if missing != BUSY:
         return
 
-    cells[at.num_acted] += 1
-    firings, releases = cells[at.unit_firings + unit], cells[at.unit_releases + unit]
-    for k in range(cells[at.unit_in_start + unit], cells[at.unit_in_end + unit]):
-        sink = cells[at.unit_in + k]
-        cells[at.sink_rest + sink] -= cells[at.flow_tokens + cells[at.sink_flow + sink]]
-        if cells[at.sink_rest + sink] < 0:
-            cells[at.sink_rest + sink] += firings
-            cells[at.sink_arrived + sink] -= 1
-            return_credits(cells, at, sink, 1, cycle)
-    is_release = cells[at.unit_release_rest + unit] + releases >= firings
-    for k in range(cells[at.unit_out_start + unit], cells[at.unit_out_end + unit]):
-        flow = cells[at.unit_out + k]
-        number = _num_outputs(cells, at, unit, flow)
-        for _ in range(number):
-            push_output(cells, at, flow, cycle + cells[at.unit_depth + unit])
-        if is_release:
-            cells[at.flow_rest + flow] += cells[at.flow_tokens + flow] - number * releases
-    cells[at.unit_release_rest + unit] += releases - (firings if is_release else 0)
-
-    work = cells[at.unit_cycles + unit]
-    interval = work // firings
-    cells[at.unit_cycle_rest + unit] += work - interval * firings
-    if cells[at.unit_cycle_rest + unit] >= firings:
-        cells[at.unit_cycle_rest + unit] -= firings
-        interval += 1
-    cells[at.unit_next_start + unit] = cycle + interval
-    cells[at.unit_firing + unit] += 1
-    if cells[at.unit_firing + unit] == firings:
-        cells[at.unit_firing + unit] = 0
-        finish_sample(cells, at, unit, cycle)
+    cells[at.NUM_ACTED] += 1
+    _take_inputs(cells, unit, firings, cycle)
+    if is_release:
+        release_rest -= firings
+        _put_outputs(cells, unit, releases, cycle)
+    cells[unit + at.UNIT_RELEASE_REST] = release_rest
+    firing = cells[unit + at.UNIT_FIRING] + 1
+    if firing == firings:
+        firing = 0
+        finish_sample(cells, unit, cycle)
+    cells[unit + at.UNIT_FIRING] = firing
+    interval = _next_interval(cells, unit, firings)
+    cells[unit + at.UNIT_NEXT_START] = cycle + interval
     if interval == 1:
-        wake_next(cells, at, unit, cycle)
+        wake_next(cells, unit, cycle)
     else:
-        wake_later(cells, at, unit, cycle + min(interval, horizon - 1))
+        wake_later(cells, unit, cycle + min(interval, horizon - 1))
 
 
-@njit(cache=True)
-def memory_step(cells, at, site, cycle):
+@engine_jit
+def _take_inputs(cells, unit, firings, cycle):
+    for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
+        sink = cells[k]
+        rest = np.int64(cells[sink + at.SINK_REST]) - cells[sink + at.SINK_TOKENS]
+        if rest < 0:
+            rest += firings
+            cells[sink + at.SINK_ARRIVED] -= 1
+            return_credits(cells, sink, 1, cycle)
+        cells[sink + at.SINK_REST] = rest
+
+
+@engine_jit
+def _put_outputs(cells, unit, releases, cycle):
+    ready = cycle + cells[unit + at.UNIT_DEPTH]
+    for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):
+        flow = cells[k]
+        number = _num_outputs(cells, flow, releases)
+        for _ in range(number):
+            push_output(cells, flow, ready)
+        cells[flow + at.FLOW_REST] += cells[flow + at.FLOW_TOKENS] - number * releases
+
+
+@engine_jit
+def _next_interval(cells, unit, firings):
+    """Cycles from this firing to the next one."""
+    rest = np.int64(cells[unit + at.UNIT_CYCLE_REST]) + cells[unit + at.UNIT_INTERVAL_REST]
+    is_longer = rest >= firings
+    cells[unit + at.UNIT_CYCLE_REST] = rest - firings if is_longer else rest
+    return cells[unit + at.UNIT_INTERVAL] + (1 if is_longer else 0)
+
+
+@engine_jit
+def memory_step(cells, site, cycle):
     """Serve the write port and the read port of a memory site once."""
-    agent = at.num_units + site
-    for k in range(cells[at.site_unit_start + site], cells[at.site_unit_end + site]):
-        cells[at.unit_could_act + cells[at.site_units + k]] = 0
-    sink = _choose_write(cells, at, site)
-    flow = _choose_read(cells, at, site, cycle)
-    is_held = cycle < cells[at.site_read_busy_until + site]
-    _account_buffers(cells, at, site, sink, flow, is_held, cycle)
+    for k in range(cells[site + at.SITE_UNITS], cells[site + at.SITE_UNITS_END]):
+        cells[cells[k] + at.UNIT_COULD_ACT] = 0
+    is_held = cycle < cells[site + at.SITE_READ_BUSY_UNTIL]
+    sink = _choose_write(cells, site)
+    flow = _choose_read(cells, site)
     if is_held:
-        wake_later(cells, at, agent, cells[at.site_read_busy_until + site])
-    if sink >= 0:
-        _write_vector(cells, at, sink, cycle)
-        cells[at.site_write_last + site] = cells[at.sink_flow + sink]
-    if flow >= 0:
-        _read_vector(cells, at, flow, cycle)
-        cells[at.site_read_last + site] = flow
-        cells[at.site_read_holder + site] = cells[at.flow_source + flow]
-        cells[at.site_read_busy_until + site] = cycle + cells[at.flow_read_cycles + flow]
-    if sink >= 0 or flow >= 0:
-        cells[at.num_acted] += 1
-        wake_next(cells, at, agent, cycle)
+        flow = at.NONE
+        wake_later(cells, site, np.int64(cells[site + at.SITE_READ_BUSY_UNTIL]))
+    _account_buffers(cells, site, sink, flow, is_held, cycle)
+    if sink != at.NONE:
+        cells[site + at.SITE_WRITE_AFTER] = cells[sink + at.SINK_FLOW] + at.FLOW_SIZE
+        _write_vector(cells, sink, cycle)
+    if flow != at.NONE:
+        cells[site + at.SITE_READ_AFTER] = flow + at.FLOW_SIZE
+        cells[site + at.SITE_READ_HOLDER] = cells[flow + at.FLOW_SOURCE]
+        cells[site + at.SITE_READ_BUSY_UNTIL] = cycle + cells[flow + at.FLOW_READ_CYCLES]
+        _read_vector(cells, flow, cycle)
+    if sink != at.NONE or flow != at.NONE:
+        cells[at.NUM_ACTED] += 1
+        wake_next(cells, site, cycle)
 
 
-@njit(cache=True)
-def _choose_write(cells, at, site):
-    """Sink whose vector is written in this cycle, or -1."""
-    first, following = -1, -1
-    for k in range(cells[at.site_in_start + site], cells[at.site_in_end + site]):
-        sink = cells[at.site_in + k]
-        unit = cells[at.sink_unit + sink]
-        has_slot = cells[at.sink_sample + sink] < cells[at.unit_freed + unit] + cells[at.unit_slots + unit]
-        if cells[at.sink_arrived + sink] > 0 and has_slot:
-            cells[at.unit_could_act + unit] |= COULD_USE_PORT
-            if first < 0:
-                first = sink
-            if following < 0 and cells[at.sink_flow + sink] > cells[at.site_write_last + site]:
-                following = sink
-    return following if following >= 0 else first
+@engine_jit
+def _choose_write(cells, site):
+    """Sink whose vector is written in this cycle, or NONE."""
+    after = cells[site + at.SITE_WRITE_AFTER]
+    chosen, best = np.int64(at.NONE), LAST_TURN
+    for k in range(cells[site + at.SITE_IN], cells[site + at.SITE_IN_END]):
+        sink = cells[k]
+        if cells[sink + at.SINK_ARRIVED] == 0:
+            continue
+        unit = cells[sink + at.SINK_UNIT]
+        end = cells[unit + at.UNIT_FREED] + cells[unit + at.UNIT_SLOTS]
+        if cells[sink + at.SINK_SAMPLE] < end:
+            cells[unit + at.UNIT_COULD_ACT] |= COULD_USE_PORT
+            turn = cells[sink + at.SINK_FLOW] - after  # wraps around: flows below come last
+            if turn < best:
+                chosen, best = np.int64(sink), turn
+    return chosen
 
 
-@njit(cache=True)
-def _choose_read(cells, at, site, cycle):
-    """Flow whose vector is read in this cycle, or -1."""
-    first, following = -1, -1
-    for k in range(cells[at.site_out_start + site], cells[at.site_out_end + site]):
-        flow = cells[at.site_out + k]
-        unit = cells[at.flow_source + flow]
-        if cells[at.flow_sample + flow] < cells[at.unit_written + unit]:
-            if cells[at.flow_count + flow] >= cells[at.flow_capacity + flow]:
-                cells[at.unit_could_act + unit] |= COULD_READ_WITH_ROOM
-                continue
-            cells[at.unit_could_act + unit] |= COULD_USE_PORT
-            if first < 0:
-                first = flow
-            if following < 0 and flow > cells[at.site_read_last + site]:
-                following = flow
-    if cycle < cells[at.site_read_busy_until + site]:
-        return -1
-    return following if following >= 0 else first
+@engine_jit
+def _choose_read(cells, site):
+    """Flow whose vector is read in this cycle if the port is free, or NONE."""
+    after = cells[site + at.SITE_READ_AFTER]
+    chosen, best = np.int64(at.NONE), LAST_TURN
+    for k in range(cells[site + at.SITE_OUT], cells[site + at.SITE_OUT_END]):
+        flow = cells[k]
+        unit = cells[flow + at.FLOW_SOURCE]
+        if cells[flow + at.FLOW_SAMPLE] >= cells[unit + at.UNIT_WRITTEN]:
+            continue
+        if cells[flow + at.FLOW_COUNT] >= cells[flow + at.FLOW_CAPACITY]:
+            cells[unit + at.UNIT_COULD_ACT] |= COULD_READ_WITH_ROOM
+            continue
+        cells[unit + at.UNIT_COULD_ACT] |= COULD_USE_PORT
+        turn = flow - after
+        if turn < best:
+            chosen, best = np.int64(flow), turn
+    return chosen
 
 
-@njit(cache=True)
-def _account_buffers(cells, at, site, sink, flow, is_held, cycle):
-    for k in range(cells[at.site_unit_start + site], cells[at.site_unit_end + site]):
-        unit = cells[at.site_units + k]
-        writes = sink >= 0 and cells[at.sink_unit + sink] == unit
-        reads = flow >= 0 and cells[at.flow_source + flow] == unit
-        holds = is_held and cells[at.site_read_holder + site] == unit
-        if writes or reads or holds:
+@engine_jit
+def _account_buffers(cells, site, sink, flow, is_held, cycle):
+    writer = cells[sink + at.SINK_UNIT] if sink != at.NONE else at.NONE
+    reader = cells[flow + at.FLOW_SOURCE] if flow != at.NONE else at.NONE
+    holder = cells[site + at.SITE_READ_HOLDER] if is_held else at.NONE
+    for k in range(cells[site + at.SITE_UNITS], cells[site + at.SITE_UNITS_END]):
+        unit = cells[k]
+        could_act = cells[unit + at.UNIT_COULD_ACT]
+        if unit in (writer, reader, holder):
             time_state = BUSY
-        elif cells[at.unit_could_act + unit] & COULD_USE_PORT:
+        elif could_act & COULD_USE_PORT:
             time_state = PORT_WAIT
-        elif cells[at.unit_could_act + unit] & COULD_READ_WITH_ROOM:
+        elif could_act & COULD_READ_WITH_ROOM:
             time_state = BLOCKED
         else:
             time_state = STARVED
-        account(cells, at, unit, time_state, cycle)
+        account(cells, unit, time_state, cycle)
 
 
-@njit(cache=True)
-def _write_vector(cells, at, sink, cycle):
-    unit = cells[at.sink_unit + sink]
-    cells[at.sink_arrived + sink] -= 1
-    return_credits(cells, at, sink, 1, cycle)
-    cells[at.sink_token + sink] += 1
-    if cells[at.sink_token + sink] < cells[at.flow_tokens + cells[at.sink_flow + sink]]:
+@engine_jit
+def _write_vector(cells, sink, cycle):
+    cells[sink + at.SINK_ARRIVED] -= 1
+    return_credits(cells, sink, 1, cycle)
+    token = cells[sink + at.SINK_TOKEN] + 1
+    if token < cells[sink + at.SINK_TOKENS]:
+        cells[sink + at.SINK_TOKEN] = token
         return
-    cells[at.sink_token + sink] = 0
-    cells[at.sink_sample + sink] += 1
-    slowest = INFINITE
-    for k in range(cells[at.unit_in_start + unit], cells[at.unit_in_end + unit]):
-        slowest = min(slowest, cells[at.sink_sample + cells[at.unit_in + k]])
-    is_accumulator = cells[at.unit_out_start + unit] == cells[at.unit_out_end + unit]
-    if slowest > cells[at.unit_written + unit] and is_accumulator:
-        cells[at.unit_freed + unit] = slowest
-        finish_sample(cells, at, unit, cycle)
-    cells[at.unit_written + unit] = slowest
+    cells[sink + at.SINK_TOKEN] = 0
+    cells[sink + at.SINK_SAMPLE] += 1
+    unit = cells[sink + at.SINK_UNIT]
+    slowest = slowest_input(cells, unit)
+    is_accumulator = cells[unit + at.UNIT_OUT] == cells[unit + at.UNIT_OUT_END]
+    if slowest > cells[unit + at.UNIT_WRITTEN] and is_accumulator:
+        cells[unit + at.UNIT_FREED] = slowest
+        finish_sample(cells, unit, cycle)
+    cells[unit + at.UNIT_WRITTEN] = slowest
 
 
-@njit(cache=True)
-def _read_vector(cells, at, flow, cycle):
-    unit = cells[at.flow_source + flow]
-    push_output(cells, at, flow, cycle + at.memory_latency)
-    cells[at.flow_token + flow] += 1
-    if cells[at.flow_token + flow] < cells[at.flow_tokens + flow]:
+@engine_jit
+def _read_vector(cells, flow, cycle):
+    push_output(cells, flow, cycle + cells[at.MEMORY_LATENCY])
+    token = cells[flow + at.FLOW_TOKEN] + 1
+    if token < cells[flow + at.FLOW_TOKENS]:
+        cells[flow + at.FLOW_TOKEN] = token
         return
-    cells[at.flow_token + flow] = 0
-    cells[at.flow_sample + flow] += 1
-    slowest = _slowest_output(cells, at, unit)
-    if slowest > cells[at.unit_freed + unit]:
-        cells[at.unit_freed + unit] = slowest
-        finish_sample(cells, at, unit, cycle)
+    cells[flow + at.FLOW_TOKEN] = 0
+    cells[flow + at.FLOW_SAMPLE] += 1
+    unit = cells[flow + at.FLOW_SOURCE]
+    slowest = slowest_output(cells, unit)
+    if slowest > cells[unit + at.UNIT_FREED]:
+        cells[unit + at.UNIT_FREED] = slowest
+        finish_sample(cells, unit, cycle)
 
 
-@njit(cache=True)
-def _slowest_output(cells, at, unit):
-    slowest = INFINITE
-    for k in range(cells[at.unit_out_start + unit], cells[at.unit_out_end + unit]):
-        slowest = min(slowest, cells[at.flow_sample + cells[at.unit_out + k]])
+@engine_jit
+def slowest_input(cells, unit):
+    slowest = at.INFINITE
+    for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
+        slowest = min(slowest, np.int64(cells[cells[k] + at.SINK_SAMPLE]))
     return slowest
 
 
-@njit(cache=True)
-def _burst(cells, at, stream):
-    """Vectors that a DRAM stream requests now, 0 if it requests nothing."""
-    flow, sink = cells[at.stream_flow + stream], cells[at.stream_sink + stream]
-    if sink < 0:
-        left = cells[at.flow_tokens + flow] - cells[at.flow_token + flow]
-        available = cells[at.flow_capacity + flow] - cells[at.flow_count + flow]
-    else:
-        left = cells[at.flow_tokens + flow] - cells[at.sink_token + sink]
-        available = cells[at.sink_arrived + sink]
-    number = min(at.dram_burst_vectors, left)
-    return number if available >= number else 0
-
-
-@njit(cache=True)
-def dram_step(cells, at, cycle):
-    """Give every free DRAM channel to one requesting stream."""
-    agent = at.num_agents - 1
-    num_streams = at.num_streams
-    for channel in range(at.dram_channels):
-        if cells[at.channel_busy_until + channel] > cycle:
-            continue
-        first, following = -1, -1
-        for stream in range(num_streams):
-            was_granted = cells[at.flow_granted + cells[at.stream_flow + stream]] == cycle
-            if not was_granted and _burst(cells, at, stream) > 0:
-                if first < 0:
-                    first = stream
-                if following < 0 and cells[at.stream_flow + stream] > cells[at.dram_last]:
-                    following = stream
-        winner = following if following >= 0 else first
-        if winner < 0:
-            break
-        cells[at.stream_granted + winner] = cycle
-        cells[at.flow_granted + cells[at.stream_flow + winner]] = cycle
-        cells[at.dram_last] = cells[at.stream_flow + winner]
-        cells[at.channel_busy_until + channel] = cycle + at.dram_burst_cycles
-        wake_later(cells, at, agent, cycle + at.dram_burst_cycles)
-    _account_ports(cells, at, cycle)
-    for stream in range(num_streams):
-        if cells[at.stream_granted + stream] == cycle:
-            _serve_burst(cells, at, stream, cycle)
-            cells[at.num_acted] += 1
-            wake_next(cells, at, agent, cycle)
-
-
-@njit(cache=True)
-def _account_ports(cells, at, cycle):
-    """A port unit with several streams counts as the busiest of them."""
-    for stream in range(at.num_streams):
-        cells[at.unit_could_act + _stream_unit(cells, at, stream)] = -1
-    for stream in range(at.num_streams):
-        unit = _stream_unit(cells, at, stream)
-        if cells[at.stream_granted + stream] == cycle:
-            time_state = BUSY
-        elif _burst(cells, at, stream) > 0:
-            time_state = PORT_WAIT
-        else:
-            time_state = BLOCKED if cells[at.stream_sink + stream] < 0 else STARVED
-        seen = cells[at.unit_could_act + unit]
-        if seen < 0 or time_state == BUSY or (time_state == PORT_WAIT and seen != BUSY):
-            cells[at.unit_could_act + unit] = time_state
-    for stream in range(at.num_streams):
-        unit = _stream_unit(cells, at, stream)
-        account(cells, at, unit, cells[at.unit_could_act + unit], cycle)
-
-
-@njit(cache=True)
-def _stream_unit(cells, at, stream):
-    sink = cells[at.stream_sink + stream]
-    return cells[at.sink_unit + sink] if sink >= 0 else cells[at.flow_source + cells[at.stream_flow + stream]]
-
-
-@njit(cache=True)
-def _serve_burst(cells, at, stream, cycle):
-    flow, sink = cells[at.stream_flow + stream], cells[at.stream_sink + stream]
-    unit = _stream_unit(cells, at, stream)
-    number = _burst(cells, at, stream)
-    if sink < 0:
-        for k in range(number):
-            push_output(cells, at, flow, cycle + at.dram_latency + k)
-        cells[at.flow_token + flow] += number
-        if cells[at.flow_token + flow] == cells[at.flow_tokens + flow]:
-            cells[at.flow_token + flow] = 0
-            cells[at.flow_sample + flow] += 1
-    else:
-        cells[at.sink_arrived + sink] -= number
-        return_credits(cells, at, sink, number, cycle)
-        cells[at.sink_token + sink] += number
-        if cells[at.sink_token + sink] == cells[at.flow_tokens + flow]:
-            cells[at.sink_token + sink] = 0
-            cells[at.sink_sample + sink] += 1
-    slowest = _slowest_output(cells, at, unit)
-    for k in range(cells[at.unit_in_start + unit], cells[at.unit_in_end + unit]):
-        slowest = min(slowest, cells[at.sink_sample + cells[at.unit_in + k]])
-    if slowest > cells[at.unit_freed + unit]:
-        cells[at.unit_freed + unit] = slowest
-        finish_sample(cells, at, unit, cycle)
+@engine_jit
+def slowest_output(cells, unit):
+    slowest = at.INFINITE
+    for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):
+        slowest = min(slowest, np.int64(cells[cells[k] + at.FLOW_SAMPLE]))
+    return slowest
