@@ -10,9 +10,9 @@ from placer.fabric import Fabric
 from placer.graph import Tensor
 from placer.lowering.needs import Need
 from placer.lowering.regions import Region, grid, whole
-from placer.lowering.sharding import FLOW_SHARE
 
 PORT_SHARE = 0.5  # of the bound that the port of a buffer may be needed for
+FLOW_SHARE = 0.35  # of the bound that one flow into or out of a buffer may need at one per cycle
 EXTRA_PARTS = 24  # more parts than the capacity asks for that are tried
 
 

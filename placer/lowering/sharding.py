@@ -16,7 +16,8 @@ from placer.lowering.groups import PRODUCT_KINDS, ROW_KINDS, Group
 from placer.lowering.regions import Region, grid, whole
 
 DEFAULT_FILL = 0.85  # share of the compute units that lowering may use
-FLOW_SHARE = 0.5  # vectors per cycle of one flow that a good placement can carry
+FLOW_RATES = (0.75, 1.0)  # vectors per cycle that a flow may need: what is fair, and the most
+MIN_FILL = 0.5  # share of the compute units below which flows may need the most
 MAX_SPLIT = 64  # most parts along one axis
 
 
@@ -42,11 +43,10 @@ class Work:
     right_vectors: int  # vectors of the right operand of a product
     output_vectors: int
 
-    @property
-    def pace(self) -> float:
-        """Cycles per sample at which neither the work nor a flow of the shard holds it up."""
+    def pace(self, flow_rate: float) -> float:
+        """Cycles per sample of the shard when its flows carry `flow_rate` vectors per cycle."""
         busiest = max(self.left_vectors, self.right_vectors, self.output_vectors)
-        return max(self.cycles, busiest / FLOW_SHARE)
+        return max(self.cycles, busiest / flow_rate)
 
 
 def inner_length(graph: DataflowGraph, group: Group) -> int:
@@ -84,7 +84,9 @@ def shard_work(fabric: Fabric, graph: DataflowGraph, group: Group, region: Regio
     return Work(vectors * interval, vectors, 0, vectors)
 
 
-def candidate_splits(fabric: Fabric, graph: DataflowGraph, group: Group, limit: int) -> list[Split]:
+def candidate_splits(
+    fabric: Fabric, graph: DataflowGraph, group: Group, limit: int, flow_rate: float
+) -> list[Split]:
     """Best split for each number of shards, fewest first, each with less work per shard."""
     output = graph.tensors[group.output]
     max_columns = -(-output.columns // fabric.elements_per_vector)
@@ -101,7 +103,7 @@ def candidate_splits(fabric: Fabric, graph: DataflowGraph, group: Group, limit: 
                 )
                 work = shard_work(fabric, graph, group, largest)
                 # Among equal paces prefer little traffic, and few copies of the left operand.
-                key = (work.pace, work.left_vectors + work.right_vectors, split)
+                key = (work.pace(flow_rate), work.left_vectors + work.right_vectors, split)
                 number = split.num_shards
                 if number not in best or key[:2] < best[number][:2]:
                     best[number] = key
@@ -128,13 +130,26 @@ def balance(
         raise DoesNotFitError(
             "compute units", len(groups), budget, "cut the graph into sections or use a larger fabric"
         )
-    options = {group: candidate_splits(fabric, graph, group, budget) for group in groups}
+    for flow_rate in FLOW_RATES:
+        splits = _balance(fabric, graph, groups, budget, flow_rate)
+        used = sum(split.num_shards for split in splits.values())
+        if used >= MIN_FILL * fabric.num_sites(SiteKind.COMPUTE):
+            break
+    return splits
+
+
+def _balance(
+    fabric: Fabric, graph: DataflowGraph, groups: list[Group], budget: int, flow_rate: float
+) -> dict[Group, Split]:
+    options = {
+        group: candidate_splits(fabric, graph, group, budget, flow_rate) for group in groups
+    }
     level = dict.fromkeys(groups, 0)
     left = budget - len(groups)
 
     def pace(group: Group) -> float:
         regions = shard_regions(fabric, graph, group, options[group][level[group]])
-        return max(shard_work(fabric, graph, group, region).pace for region in regions)
+        return max(shard_work(fabric, graph, group, region).pace(flow_rate) for region in regions)
 
     heap = [(-pace(group), position) for position, group in enumerate(groups)]
     heapq.heapify(heap)

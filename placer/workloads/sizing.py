@@ -30,6 +30,7 @@ SMALL_BUDGET = 4_000_000  # multiply-accumulates; up to here sizes end at 512, b
 MAX_SIZE = 2**31  # of a size that the user gives
 MAX_ASPECT = 8  # largest over smallest size of a random spec
 LEAST_SHARE, LARGEST_SHARE = 0.7, 1.3  # of the budget that a random spec may use
+MIN_ROW_SHARE = 0.5  # rows over widest layer of a random spec: few rows cannot fill a fabric
 DEFAULT_TOLERANCE = math.log(1.1)  # on |log(macs / budget)|; within it, the most square is best
 MAX_HEADS = 8
 MAX_DRAWS = 256
@@ -50,7 +51,7 @@ def default_spec(family: str, macs_budget: int, fixed: Fixed = _NOTHING_FIXED) -
     ]
 
     def rank(spec: FamilySpec) -> tuple[float, float]:
-        oblongness = abs(math.log(spec.rows / spec.width))
+        oblongness = abs(math.log(spec.rows**2 / (spec.width * _output_width(spec))))
         return max(_misfit(spec, macs_budget), DEFAULT_TOLERANCE), oblongness
 
     return min(specs, key=rank)
@@ -76,10 +77,22 @@ def sample_spec(
         aim = macs_budget * rng.uniform(LEAST_SHARE, LARGEST_SHARE)
         spec = _fit_rows(_propose(family, width, limit, fixed, choose), aim, fixed)
         share = forward_macs(spec) / macs_budget
-        if LEAST_SHARE <= share <= LARGEST_SHARE and _aspect(spec) <= MAX_ASPECT:
+        is_shardable = MIN_ROW_SHARE * _output_width(spec) <= spec.rows
+        if LEAST_SHARE <= share <= LARGEST_SHARE and _aspect(spec) <= MAX_ASPECT and is_shardable:
             return spec
         draws.append(spec)
     return min(draws, key=lambda spec: _misfit(spec, macs_budget))
+
+
+def _output_width(spec: FamilySpec) -> int:
+    """Columns of the widest product."""
+    match spec:
+        case GemmSpec():
+            return spec.columns
+        case FfnSpec():
+            return spec.hidden
+        case _:
+            return spec.width
 
 
 def _check(family: str, macs_budget: int, fixed: Fixed) -> None:
