@@ -58,6 +58,20 @@ def _period(cells, last, window):
 
 
 @engine_jit
+def _steady_window(cells, limits: Limits, last):
+    """Shortest window over which the period was the same twice, or 0.
+
+    Several lengths are tried since the finishes may repeat in a pattern of some samples.
+    """
+    longest = min(2 * limits.window_samples, (last - limits.warmup_samples) // 2)
+    for window in range(limits.window_samples, longest + 1):
+        period = _period(cells, last, window)
+        if abs(period - _period(cells, last - window, window)) <= limits.tolerance * period:
+            return window
+    return 0
+
+
+@engine_jit
 def _restart_statistics(cells, cycle):
     for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
         for k in range(unit + at.UNIT_TIME, unit + at.UNIT_SIZE):
@@ -75,18 +89,14 @@ def _is_complete(cells, sample):
 @engine_jit
 def _complete_samples(cells, limits: Limits, counted_from, cycle):
     """Note complete samples; returns the status and the cycle from which statistics count."""
-    window = limits.window_samples
     sample = np.int64(cells[at.NUM_SAMPLES])
     while sample < limits.max_samples and _is_complete(cells, sample):
         cells[at.NUM_SAMPLES] = sample + 1
         if sample == limits.statistics_from_sample:
             _restart_statistics(cells, cycle + 1)
             counted_from = cycle + 1
-        if sample >= limits.warmup_samples + 2 * window:
-            period = _period(cells, sample, window)
-            earlier = _period(cells, sample - window, window)
-            if abs(period - earlier) <= limits.tolerance * period:
-                return STEADY, counted_from
+        if _steady_window(cells, limits, sample) > 0:
+            return STEADY, counted_from
         if sample + 1 == limits.max_samples:
             return CAP, counted_from
         sample += 1
@@ -182,7 +192,8 @@ def run_stack(cells, start, limits: Limits, sites, channels, route_start, links,
 
 @engine_jit
 def _report(cells, limits: Limits, outcome, d, end):
-    window, samples = 2 * limits.window_samples, np.int64(cells[at.NUM_SAMPLES])
+    samples = np.int64(cells[at.NUM_SAMPLES])
+    window = 2 * max(limits.window_samples, _steady_window(cells, limits, samples - 1))
     outcome.samples[d] = samples
     outcome.vector_hops[d] = cells[at.NUM_HOPS]
     if samples > window:

@@ -48,15 +48,16 @@ def simulate_reference(
         raise InputError(f"got a stack of {len(decisions)} decisions; give one, as decisions[i]")
     chip = Chip(fabric, netlist, decisions)
     finish = [unit.finish for unit in chip.units]
-    first_measured = warmup_samples + 2 * window_samples
     samples = 0
     for t in range(max_cycles):
         acted = chip.step(t)
         while samples < min(map(len, finish)):
             s = samples
             samples += 1
-            if s >= first_measured and _is_steady(chip, s, window_samples, tolerance):
-                return _result(chip, Status.STEADY, t, samples, window_samples)
+            for window in range(window_samples, 2 * window_samples + 1):
+                is_long_enough = s >= warmup_samples + 2 * window
+                if is_long_enough and _is_steady(chip, s, window, tolerance):
+                    return _result(chip, Status.STEADY, t, samples, window)
             if samples == max_samples:
                 return _result(chip, Status.CAP, t, samples, window_samples)
         if not acted and not chip.is_pending(t):
