@@ -1,4 +1,4 @@
-"""Placement and routing on reconfigurable dataflow hardware: fabric, workloads, simulator, placers."""
+"""Placement and routing on dataflow hardware: fabric, workloads, simulator, placers."""
 
 from placer.compile_cache import use_source_keyed_cache
 

@@ -1,7 +1,7 @@
 """Command: how fast are the simulator, the router and lowering? A table with machine and versions.
 
-Rates depend on the machine; compare columns of one run, not runs. `compile` is measured in a process of its
-own with an empty cache.
+Rates depend on the machine; compare columns of one run, not runs. The time to compile is measured
+in a process of its own with an empty cache.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 
 import numpy as np
@@ -55,7 +56,7 @@ def bench_decisions(fabric: Fabric, netlist: Netlist) -> Decisions:
 def bench_simulator(fabric: Fabric, console: Console) -> None:
     """Time per labelled decision, vector hops and active-link cycles per second, by family."""
     table = Table(
-        "family", "units", "flows", "ms per decision", "cycles", "M hops/s", "M active-link-cycles/s",
+        "family", "units", "flows", "ms per decision", "cycles", "M hops/s", "M link-cycles/s",
         title=f"simulator on {fabric.name}, one core",
     )  # fmt: skip
     times, hops, links = [], 0.0, 0.0
@@ -95,7 +96,9 @@ def bench_engines(fabric: Fabric, console: Console) -> None:
     decision = route(fabric, netlist, random_sites(fabric, netlist, 1, seed=0))
     limits = Limits(max_cycles=600)
     simulate_stack(fabric, netlist, decision, limits)
-    compiled = min(seconds(lambda: simulate_stack(fabric, netlist, decision, limits)) for _ in range(5))
+    compiled = min(
+        seconds(lambda: simulate_stack(fabric, netlist, decision, limits)) for _ in range(5)
+    )
     plain = seconds(
         lambda: simulate_reference(
             fabric, netlist, decision, warmup_samples=limits.warmup_samples,
@@ -113,7 +116,7 @@ def bench_routing(fabric: Fabric, console: Console) -> None:
     table = Table("method", "us per decision", title=f"routing {netlist.name} on {fabric.name}")
     for method in RoutingMethod:
         route(fabric, netlist, sites[:1], method=method)
-        spent = seconds(lambda method=method: route(fabric, netlist, sites, method=method))
+        spent = seconds(partial(route, fabric, netlist, sites, method=method))
         table.add_row(method.value, f"{1e6 * spent / len(sites):.0f}")
     console.print(table)
 
@@ -135,23 +138,26 @@ def bench_compile(console: Console) -> None:
             )
             for _ in range(2)
         ]
-    console.print(f"first label in a fresh process: {spent[0]:.0f} s, with warm cache {spent[1]:.1f} s")
+    console.print(
+        f"first label in a fresh process: {spent[0]:.0f} s, with warm cache {spent[1]:.1f} s"
+    )
 
 
 def first_label() -> None:
     """Lower, place, route and simulate once on the small fabric."""
     fabric = load_fabric("small")
     netlist = lower(fabric, build(default_spec("gemm", macs_for_cycles(fabric, 120))))
-    simulate_stack(fabric, netlist, route(fabric, netlist, random_sites(fabric, netlist, 1, seed=0)))
+    simulate_stack(
+        fabric, netlist, route(fabric, netlist, random_sites(fabric, netlist, 1, seed=0))
+    )
 
 
 def main() -> None:
     """Run all benchmarks and print the tables."""
     console = Console()
     versions = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy"))
-    console.print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
-    )
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    console.print(f"{machine}, Python {platform.python_version()}, {versions}")
     bench_simulator(load_fabric("small"), console)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     bench_simulator(load_fabric("large"), console)

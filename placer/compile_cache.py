@@ -1,7 +1,8 @@
 """Where compiled functions are cached: one folder per state of the source code.
 
-numba looks only at the file of a function itself to see whether its cached machine code is stale, not at the
-functions that it calls from other files. Keyed by a hash of all sources, a stale cache is never used.
+numba looks only at the file of a function to see whether its cached machine code is stale, not at
+the functions that it calls from other files. Keyed by a hash of all sources, a stale cache is never
+used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How long each resource is needed per sample by a decision, taken alone and without contention.
 
-The period of a decision is at least the largest of these demands; the resource that it belongs to is the
-critical one. All in cycles per sample:
+The period of a decision is at least the largest of these demands; the resource that it belongs to
+is the critical one. All in cycles per sample:
 
 - compute unit: its work;
 - link: vectors of all flows over it / width;
@@ -67,7 +67,9 @@ def demand_of(fabric: Fabric, netlist: Netlist, decision: Decisions) -> Demand:
                 flow_demand[flow_id], flow.tokens * round_trip / window_vectors(fabric, kind)
             )
     return Demand(
-        unit=np.array([u.cycles if u.kind == SiteKind.COMPUTE else 0 for u in netlist.units], float),
+        unit=np.array(
+            [u.cycles if u.kind == SiteKind.COMPUTE else 0 for u in netlist.units], float
+        ),
         link=link,
         flow=flow_demand,
         read_port=read_port,

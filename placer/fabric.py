@@ -85,7 +85,9 @@ class MemorySpec:
     window_vectors: int = 16  # write FIFO per flow = end-to-end credit window
     output_vectors: int = 8  # read queue per flow
     latency_cycles: int = 6
-    strided_read_cycles: int = 2  # read-port cycles per vector of a transposed read (bank conflicts)
+    strided_read_cycles: int = (
+        2  # read-port cycles per vector of a transposed read (bank conflicts)
+    )
     max_buffers: int = 4  # buffers that may share one memory unit
 
 

@@ -104,7 +104,8 @@ def _show_section(fabric: Fabric, result: SectionResult, console: Console) -> No
     facts = Table.grid(padding=(0, 2))
     facts.add_row("status", measured.status.name.lower())
     facts.add_row(
-        "netlist", f"{netlist.num_units} units, {netlist.num_flows} flows, {netlist.num_stages} stages"
+        "netlist",
+        f"{netlist.num_units} units, {netlist.num_flows} flows, {netlist.num_stages} stages",
     )
     facts.add_row("cycles per sample", f"{measured.cycles_per_sample:.1f}")
     facts.add_row("bound", f"{measured.bound_cycles} (work of the slowest unit)")
@@ -112,7 +113,15 @@ def _show_section(fabric: Fabric, result: SectionResult, console: Console) -> No
     facts.add_row("first sample after", f"{measured.first_sample_cycles} cycles")
     facts.add_row("critical resource", measured.critical)
     console.print(facts)
-    stalls = Table("unit", "op", "busy", "starved", "blocked", "port wait", title="compute units that wait most")
+    stalls = Table(
+        "unit",
+        "op",
+        "busy",
+        "starved",
+        "blocked",
+        "port wait",
+        title="compute units that wait most",
+    )
     for unit in _idlest(netlist, measured)[:NUM_STALLS]:
         shares = [f"{share:.0%}" for share in measured.unit_time[unit]]
         stalls.add_row(netlist.units[unit].name, netlist.units[unit].op, *shares)
@@ -150,7 +159,9 @@ def write(config: SimulateConfig, results: list[SectionResult]) -> None:
     make_folder(config.output)
     for result in results:
         netlist = result.section.netlist
-        save_decision(config.output / f"{netlist.name}.decision.json", fabric, netlist, result.decision)
+        save_decision(
+            config.output / f"{netlist.name}.decision.json", fabric, netlist, result.decision
+        )
         for suffix in ("png", "svg"):
             draw_placement(
                 fabric, netlist, result.decision, config.output / f"{netlist.name}.{suffix}",

@@ -1,4 +1,4 @@
-"""How a stored tensor is cut into buffers, so that neither capacity nor ports hold the pipeline up."""
+"""How a stored tensor is cut into buffers, so that neither capacity nor ports hold things up."""
 
 from __future__ import annotations
 

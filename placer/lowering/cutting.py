@@ -162,13 +162,12 @@ def _num_rows(graph: DataflowGraph, group: Group) -> int:
 
 
 def _tile_axis(graph: DataflowGraph, groups: tuple[Group, ...]) -> TileAxis:
-    if all(_rows_are_independent(graph, group) for group in groups):
-        if len({_num_rows(graph, group) for group in groups}) == 1:
-            return TileAxis.ROWS
-    if all(_heads_are_independent(graph, group) for group in groups):
-        heads = {graph.tensors[group.output].heads for group in groups}
-        if len(heads) == 1:
-            return TileAxis.HEADS
+    num_rows = {_num_rows(graph, group) for group in groups}
+    if len(num_rows) == 1 and all(_rows_are_independent(graph, group) for group in groups):
+        return TileAxis.ROWS
+    num_heads = {graph.tensors[group.output].heads for group in groups}
+    if len(num_heads) == 1 and all(_heads_are_independent(graph, group) for group in groups):
+        return TileAxis.HEADS
     return TileAxis.NONE
 
 

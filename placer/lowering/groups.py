@@ -1,7 +1,8 @@
 """Groups: ops that one set of compute units runs together, and their pipeline stages.
 
-A matrix product, softmax, ... starts a group; element-wise ops with one input that follow it, and whose input
-nobody else reads, are fused into it (they ride in the same pipeline). Views are no groups.
+A matrix product, softmax, ... starts a group; element-wise ops with one input that follow it, and
+whose input nobody else reads, are fused into it (they ride in the same pipeline). Views are no
+groups.
 """
 
 from __future__ import annotations

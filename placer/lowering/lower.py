@@ -1,4 +1,4 @@
-"""Lower a graph that fits to one netlist: shards, buffers, weights, ports and the flows between them."""
+"""Lower a graph that fits to one netlist: shards, buffers, weights, ports and their flows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from placer.lowering.buffers import PORT_SHARE, BufferPlan, part_bytes, plan_buf
 from placer.lowering.groups import PRODUCT_KINDS, ROW_KINDS, Group, form_groups
 from placer.lowering.needs import Need, group_needs
 from placer.lowering.regions import Region, split, stored_reads, whole
-from placer.lowering.sharding import DEFAULT_FILL, Split, balance, inner_length, shard_regions, shard_work
+from placer.lowering.sharding import (
+    DEFAULT_FILL,
+    Split,
+    balance,
+    inner_length,
+    shard_regions,
+    shard_work,
+)
 from placer.netlist import Flow, Netlist, Unit
 from placer.ops import SOURCE_KINDS
 
@@ -48,7 +55,9 @@ def lower(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL) -> N
     bound = max(shard_work(fabric, graph, s.group, s.region).cycles for s in shards)
     for group in groups:
         if group.main.kind == OpKind.LINEAR:
-            _add_weights(fabric, graph, group, [s for s in shards if s.group == group], draft, bound)
+            _add_weights(
+                fabric, graph, group, [s for s in shards if s.group == group], draft, bound
+            )
     _add_buffers(fabric, graph, groups, shards, draft, bound)
     units = _complete(fabric, graph, shards, draft)
     netlist = Netlist(graph.name, graph.family, fabric.name, units, tuple(draft.flows))
@@ -101,9 +110,7 @@ def _add_weights(
                 units.append((part, tokens, [(members, tokens)]))
     for number, (size, _, flows) in enumerate(units):
         name = f"{group.output}.w{number}"
-        unit = draft.add(
-            Unit(name, SiteKind.MEMORY, "weights", group.stage, bytes=size, slots=1)
-        )
+        unit = draft.add(Unit(name, SiteKind.MEMORY, "weights", group.stage, bytes=size, slots=1))
         for k, (members, tokens) in enumerate(flows):
             targets = tuple(s.unit for s in members)
             draft.flows.append(Flow(f"{name}>{k}", unit, targets, tokens))
@@ -131,7 +138,16 @@ def _add_buffers(
     for group in groups:
         members = [(s.unit, s.region) for s in shards if s.group == group]
         _add_tensor(
-            fabric, graph, group.output, group.stage, members, needs, last_stage, stores, draft, bound
+            fabric,
+            graph,
+            group.output,
+            group.stage,
+            members,
+            needs,
+            last_stage,
+            stores,
+            draft,
+            bound,
         )
 
 
@@ -160,7 +176,7 @@ def _add_tensor(
 ) -> None:
     """Buffers of one tensor, its loads or producers, and its readers."""
     is_stored = name in stores
-    # A sample stays until the last stage has read it; a store reads in the stage after the producer.
+    # A sample stays until the last stage has read it; a store reads one stage after the producer.
     distance = max(last_stage.get(name, stage), stage + 1 if is_stored else stage) - stage
     plan = plan_buffer(
         fabric,
@@ -200,7 +216,9 @@ def _add_transfers(
             targets = (draft.add(unit),)
             num_stores += 1
         draft.flows.append(
-            Flow(f"{name}.b{read.part}>{k}", parts[read.part], targets, read.tokens, read.read_cycles)
+            Flow(
+                f"{name}.b{read.part}>{k}", parts[read.part], targets, read.tokens, read.read_cycles
+            )
         )
 
 
@@ -253,4 +271,3 @@ def _check_fit(fabric: Fabric, netlist: Netlist) -> None:
     room = fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
     if held > room:
         raise DoesNotFitError("bytes of on-chip memory", held, room, advice)
-

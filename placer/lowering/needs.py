@@ -48,8 +48,8 @@ def _operands(
 ) -> Iterator[_Operand]:
     """Regions of the inputs behind a region of the output.
 
-    Vectors lie along the columns of a tensor. A product wants vectors along the inner dimension, so a left
-    operand that is transposed, or a right operand that is not, is read with a stride.
+    Vectors lie along the columns of a tensor. A product wants vectors along the inner dimension, so
+    a left operand that is transposed, or a right operand that is not, is read with a stride.
     """
     if group.main.kind not in PRODUCT_KINDS:
         for tensor in group.main.inputs:

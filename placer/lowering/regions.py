@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from placer.graph import DataflowGraph, Op, OpKind, Tensor
 
@@ -69,7 +70,7 @@ def split(total: int, parts: int, multiple: int = 1) -> list[Span]:
     chunks = -(-total // multiple)
     parts = min(parts, chunks)
     bounds = [min(total, chunks * i // parts * multiple) for i in range(parts + 1)]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))
 
 
 def grid(region: Region, heads: int, rows: int, columns: int, column_multiple: int) -> list[Region]:

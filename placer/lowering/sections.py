@@ -1,7 +1,7 @@
 """Cut a graph that does not fit into sections that run one after the other.
 
-Tensors that cross a cut go through DRAM. Within a section the pipeline works on small samples: a section of
-row-wise ops takes a tile of rows at a time, a section of attention ops one or more heads at a time.
+Tensors that cross a cut go through DRAM. Within a section the pipeline works on small samples: a
+section of row-wise ops takes a tile of rows at a time, a section of attention ops some heads.
 The time of the model is the sum over its sections of samples * cycles per sample.
 """
 
@@ -66,7 +66,7 @@ def _lower_segments(
     fill: float,
     refused: set[tuple[object, ...]],
 ) -> tuple[Section, ...] | None:
-    """Sections of the segments, alike ones together; None if one does not fit (then in `refused`)."""
+    """Sections of the segments, alike ones together; None if one does not fit, then `refused`."""
     sections: dict[tuple[object, ...], Section] = {}
     for segment in segments:
         known = sections.get(segment.signature)
@@ -90,4 +90,3 @@ def _lower_segments(
         ops = tuple(op.name for op in part.ops)
         sections[segment.signature] = Section(netlist, segment.tiling.samples, 1, ops)
     return tuple(sections.values())
-

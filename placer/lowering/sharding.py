@@ -70,7 +70,9 @@ def shard_work(fabric: Fabric, graph: DataflowGraph, group: Group, region: Regio
     passes once per column of blocks, the right operand once per row of blocks.
     """
     per_vector = fabric.elements_per_vector
-    heads, rows, columns = (end - start for start, end in (region.heads, region.rows, region.columns))
+    heads, rows, columns = (
+        end - start for start, end in (region.heads, region.rows, region.columns)
+    )
     if group.main.kind in PRODUCT_KINDS:
         inner = inner_length(graph, group)
         inner_vectors = -(-inner // per_vector)
@@ -128,7 +130,10 @@ def balance(
     """Give `budget` compute units to the groups so that the largest shard is small."""
     if len(groups) > budget:
         raise DoesNotFitError(
-            "compute units", len(groups), budget, "cut the graph into sections or use a larger fabric"
+            "compute units",
+            len(groups),
+            budget,
+            "cut the graph into sections or use a larger fabric",
         )
     for flow_rate in FLOW_RATES:
         splits = _balance(fabric, graph, groups, budget, flow_rate)
@@ -141,9 +146,7 @@ def balance(
 def _balance(
     fabric: Fabric, graph: DataflowGraph, groups: list[Group], budget: int, flow_rate: float
 ) -> dict[Group, Split]:
-    options = {
-        group: candidate_splits(fabric, graph, group, budget, flow_rate) for group in groups
-    }
+    options = {group: candidate_splits(fabric, graph, group, budget, flow_rate) for group in groups}
     level = dict.fromkeys(groups, 0)
     left = budget - len(groups)
 

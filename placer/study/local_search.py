@@ -23,7 +23,7 @@ def improve(fabric: Fabric, netlist: Netlist, sites: IntArray, steps: int, seed:
     place = np.stack(np.divmod(topology.site_switch, topology.columns), axis=1).astype(np.int64)
     result: IntArray = _climb(
         sites.astype(np.int32), np.array(ends, np.int64), np.array(tokens, np.int64),
-        topology.site_kind, place, steps, seed,
+        topology.site_kind, place, steps, np.random.default_rng(seed),
     )  # fmt: skip
     return result
 
@@ -34,18 +34,17 @@ def _length(sites, ends, tokens, place, site_a, site_b):
     total = 0
     for k in range(len(ends)):
         source, target = sites[ends[k, 0]], sites[ends[k, 1]]
-        if source == site_a or source == site_b or target == site_a or target == site_b:
+        if source in (site_a, site_b) or target in (site_a, site_b):
             rows = abs(place[source, 0] - place[target, 0])
             total += tokens[k] * (rows + abs(place[source, 1] - place[target, 1]))
     return total
 
 
 @njit(cache=True)
-def _climb(sites, ends, tokens, site_kind, place, steps, seed):
-    np.random.seed(seed)
+def _climb(sites, ends, tokens, site_kind, place, steps, rng):
     for _ in range(steps):
-        site_a = sites[np.random.randint(len(sites))]
-        site_b = np.random.randint(len(site_kind))
+        site_a = sites[rng.integers(len(sites))]
+        site_b = rng.integers(len(site_kind))
         if site_kind[site_a] != site_kind[site_b] or site_a == site_b:
             continue
         before = _length(sites, ends, tokens, place, site_a, site_b)

@@ -81,10 +81,8 @@ def measure_spread(config: SpreadConfig, family: str, index: int) -> NetlistSpre
     )
 
 
-def draw_netlist(
-    fabric: Fabric, family: str, sample_cycles: int, seed: int, index: int
-) -> Netlist:
-    """Netlist number `index` of a family: random sizes whose work is 0.7 to 1.3 of sample_cycles."""
+def draw_netlist(fabric: Fabric, family: str, sample_cycles: int, seed: int, index: int) -> Netlist:
+    """Netlist number `index` of a family: random sizes for 0.7 to 1.3 of `sample_cycles`."""
     rng = np.random.default_rng([seed, FAMILIES.index(family), index])
     budget = macs_for_cycles(fabric, int(sample_cycles * rng.uniform(0.7, 1.3)))
     return lower(fabric, build(sample_spec(family, budget, rng)))
@@ -119,7 +117,15 @@ def summary_rows(results: list[NetlistSpread]) -> list[list[str]]:
     return rows
 
 
-HEADER = ["family", "netlists", "median spread", "range", "best throughput", "improved / random", "fill"]
+HEADER = [
+    "family",
+    "netlists",
+    "median spread",
+    "range",
+    "best throughput",
+    "improved / random",
+    "fill",
+]
 
 
 def write(config: SpreadConfig, results: list[NetlistSpread]) -> None:
