@@ -38,11 +38,7 @@ def random_case(seed: int, *, deadlock_free: bool = False) -> tuple[Fabric, Netl
     rng = np.random.default_rng(seed)
     fabric = random_fabric(rng)
     netlist = random_netlist(rng, fabric, deadlock_free=deadlock_free)
-    sites = random_placement(rng, fabric, netlist)
-    yx = [bool(rng.integers(2)) for _ in netlist.flows]
-    half = fabric.link.channels // 2
-    channels = [half * is_yx + int(rng.integers(half)) for is_yx in yx]
-    return fabric, netlist, dimension_ordered(fabric, netlist, sites, yx, channels)
+    return fabric, netlist, random_decision(rng, fabric, netlist)
 
 
 def random_fabric(rng: np.random.Generator) -> Fabric:
@@ -113,6 +109,15 @@ def random_placement(rng: np.random.Generator, fabric: Fabric, netlist: Netlist)
         for unit_id, site in zip(units, places.tolist(), strict=False):
             sites[unit_id] = site
     return sites
+
+
+def random_decision(rng: np.random.Generator, fabric: Fabric, netlist: Netlist) -> Decisions:
+    """One decision: random sites, XY or YX routes and channels of their class at random."""
+    sites = random_placement(rng, fabric, netlist)
+    yx = [bool(rng.integers(2)) for _ in netlist.flows]
+    half = fabric.link.channels // 2
+    channels = [half * is_yx + int(rng.integers(half)) for is_yx in yx]
+    return dimension_ordered(fabric, netlist, sites, yx, channels)
 
 
 def dimension_ordered(

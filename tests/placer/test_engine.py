@@ -17,11 +17,10 @@ from placer.simulation.simulator import Outcome, finish_cycles, run_with_layout
 from tests.placer.hand_cases import compute, flow, placed, port
 from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
 from tests.placer.random_cases import (
-    dimension_ordered,
     random_case,
+    random_decision,
     random_fabric,
     random_netlist,
-    random_placement,
 )
 
 # Statistics cover the whole run, as those of the plain engine do.
@@ -81,17 +80,12 @@ def test_engines_agree_on_a_lowered_workload(method: RoutingMethod) -> None:
 
 
 def random_stack(seed: int, num: int) -> tuple[Fabric, Netlist, Decisions]:
-    """A random netlist with many placements, each with its own mix of XY and YX routes."""
+    """A random netlist with many decisions."""
     rng = np.random.default_rng(seed)
     fabric = random_fabric(rng)
     netlist = random_netlist(rng, fabric)
-    half = fabric.link.channels // 2
-    stack = []
-    for _ in range(num):
-        yx = [bool(rng.integers(2)) for _ in netlist.flows]
-        sites = random_placement(rng, fabric, netlist)
-        stack.append(dimension_ordered(fabric, netlist, sites, yx, [half * is_yx for is_yx in yx]))
-    return fabric, netlist, Decisions.concatenate(stack)
+    stack = Decisions.concatenate(random_decision(rng, fabric, netlist) for _ in range(num))
+    return fabric, netlist, stack
 
 
 def assert_same(outcome: Outcome, other: Outcome) -> None:
@@ -107,7 +101,7 @@ def test_stack_is_simulated_as_its_members_are(seed: int) -> None:
     singles = [simulate_stack(fabric, netlist, decisions[d], limits) for d in range(12)]
     assert_same(outcome, Outcome(*map(np.concatenate, zip(*singles, strict=True))))
     # Decisions differ, or the test would not see a mix-up.
-    assert len({hops for hops in outcome.vector_hops.tolist()}) > 1
+    assert len(set(outcome.vector_hops.tolist())) > 1
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from placer.check import check
 from placer.decision import Decisions, IntArray
-from placer.demand import round_trip_cycles
+from placer.demand import FloatArray, round_trip_cycles
 from placer.fabric import (
     ComputeSpec,
     Direction,
@@ -34,7 +34,12 @@ from placer.routing import RoutingMethod
 from placer.simulation import Limits, Status, UnitTime, simulate, simulate_stack
 from tests.placer.hand_cases import compute, flow, memory, placed, port
 from tests.placer.lowered_cases import KINDS, SMALL, netlist_of, random_decisions
-from tests.placer.random_cases import random_case
+from tests.placer.random_cases import (
+    random_case,
+    random_decision,
+    random_fabric,
+    random_netlist,
+)
 
 Case = tuple[Fabric, Netlist, Decisions]
 Place = tuple[int, int]  # row, column
@@ -67,20 +72,19 @@ def period(case: Case, limits: Limits | None = None) -> float:
 
 
 @settings(max_examples=25)
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=4), st.booleans(), st.integers(1, 24))
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=4), st.booleans(), st.integers(1, 24))
 def test_period_of_a_chain_is_its_slowest_stage(
     intervals: list[int], is_buffered: bool, tokens: int
 ) -> None:
     # Stage k fires `tokens` times per sample, once every `intervals[k]` cycles. All that lies
     # between two stages takes a vector per cycle, so the period is tokens * max(intervals).
-    stages = [compute(tokens, cycles=tokens * interval) for interval in [1, *intervals]]
-    units, sites = [stages[0]], [0]
-    for number, stage in enumerate(stages[1:]):
-        if is_buffered:
+    units, sites = [], []
+    for number, interval in enumerate(intervals):
+        if is_buffered and number:
             units.append(memory(slots=2))
-            sites.append(2 * number + 1)
-        units.append(stage)
-        sites.append(2 * number + 2)
+            sites.append(2 * number - 1)
+        units.append(compute(tokens, cycles=tokens * interval))
+        sites.append(2 * number)
     flows = [flow(k, k + 1, tokens=tokens) for k in range(len(units) - 1)]
     assert period(placed(ROOMY, units, flows, sites), EXACT) == tokens * max(intervals)
 
@@ -247,16 +251,11 @@ def test_throughput_of_workloads_never_exceeds_the_bound(
 
 
 def moved(topology: Topology, decisions: Decisions, move: Callable[[Place], Place]) -> Decisions:
-    """A decision with all sites and links moved by a symmetry of the fabric.
-
-    Channels change their class where the symmetry makes columns of rows.
-    """
+    """A decision with all sites and links moved by a symmetry of the fabric."""
     switch_map = _switch_map(topology, move)
     site_map = _site_map(topology, switch_map)
     link_map = _link_map(topology, switch_map, site_map)
-    return replace(
-        decisions, sites=site_map[decisions.sites], links=link_map[decisions.links]
-    )
+    return replace(decisions, sites=site_map[decisions.sites], links=link_map[decisions.links])
 
 
 def _switch_map(topology: Topology, move: Callable[[Place], Place]) -> IntArray:
@@ -266,9 +265,8 @@ def _switch_map(topology: Topology, move: Callable[[Place], Place]) -> IntArray:
 
 
 def _site_map(topology: Topology, switch_map: IntArray) -> IntArray:
-    """Sites by kind and switch: a symmetry takes a site to the one of its kind on the new switch."""
+    """A symmetry takes a site to the one of its kind on the new switch, -1 if there is none."""
     keys = list(zip(topology.site_kind.tolist(), topology.site_switch.tolist(), strict=True))
-    # A symmetry that does not map ports to ports may only be used where there are none in use.
     goals = [(kind, int(switch_map[switch])) for kind, switch in keys]
     return np.array([keys.index(goal) if goal in keys else -1 for goal in goals], np.int32)
 
@@ -294,20 +292,14 @@ def assert_behave_alike(fabric: Fabric, netlist: Netlist, one: Decisions, two: D
         np.testing.assert_array_equal(values, others, err_msg=name)
 
 
-def odd_case(seed: int) -> Case:
-    """A random case on a fabric of 5 x 5 tiles with a port on each end of each row."""
-    rng_seed = seed
-    while True:
-        fabric, netlist, decisions = random_case(rng_seed)
-        if (fabric.columns, fabric.rows) == (5, 3) and fabric.num_ports_per_side == 3:
-            return fabric, netlist, decisions
-        rng_seed += 1
-
-
 @settings(max_examples=10)
-@given(st.integers(0, 100_000))
+@given(seeds)
 def test_mirrored_and_turned_decisions_behave_alike(seed: int) -> None:
-    fabric, netlist, decisions = odd_case(seed)
+    rng = np.random.default_rng(seed)
+    # With odd numbers of rows and columns a mirror image has the same kinds of tiles.
+    fabric = replace(random_fabric(rng), rows=3, columns=5, ports_per_side=3)
+    netlist = random_netlist(rng, fabric)
+    decisions = random_decision(rng, fabric, netlist)
     last_row, last_column = fabric.rows - 1, fabric.columns - 1
     moves: list[Callable[[Place], Place]] = [
         lambda place: (place[0], last_column - place[1]),
@@ -342,3 +334,92 @@ def test_transposed_decision_behaves_alike() -> None:
     other = moved(fabric.topology, decisions, lambda place: (place[1], place[0]))
     other = replace(other, channels=decisions.channels + fabric.link.channels // 2)
     assert_behave_alike(fabric, netlist, decisions, other)
+
+
+LONG = Limits(warmup_samples=8, window_samples=24, tolerance=0.005, max_samples=400)
+
+
+def improved_fabrics() -> dict[str, Fabric]:
+    """The small fabric with more of something."""
+    link, compute_spec, memory_spec = SMALL.link, SMALL.compute, SMALL.memory
+    return {
+        "wider links": replace(SMALL, link=replace(link, vectors_per_cycle=2)),
+        "deeper FIFOs": replace(SMALL, link=replace(link, fifo_vectors=2 * link.fifo_vectors)),
+        "larger windows": replace(
+            SMALL,
+            compute=replace(compute_spec, window_vectors=2 * compute_spec.window_vectors),
+            memory=replace(memory_spec, window_vectors=2 * memory_spec.window_vectors),
+        ),
+    }
+
+
+def slowdowns(kinds: list[tuple[str, bool]], num: int) -> dict[str, FloatArray]:
+    """Period on each improved fabric over that on the small one, of random decisions."""
+    ratios: dict[str, list[FloatArray]] = {}
+    for kind in kinds:
+        netlist = netlist_of(*kind)
+        decisions = random_decisions(netlist, num, seed=1)
+        before = simulate_stack(SMALL, netlist, decisions, LONG).cycles_per_sample
+        for name, fabric in improved_fabrics().items():
+            after = simulate_stack(fabric, netlist, decisions, LONG).cycles_per_sample
+            ratios.setdefault(name, []).append(after / before)
+    return {name: np.concatenate(parts) for name, parts in ratios.items()}
+
+
+def assert_more_is_not_worse(ratios: dict[str, FloatArray]) -> None:
+    """Wider links and deeper FIFOs never cost more than 3%.
+
+    A larger window may: what more is in flight stands in the way of others that share a channel.
+    In 144 random decisions it cost more than 3% in 2 of 100, at most 6%; it saved 30% on average.
+    """
+    assert ratios["wider links"].max() <= 1.03
+    assert ratios["deeper FIFOs"].max() <= 1.03
+    assert ratios["larger windows"].max() <= 1.10
+    assert np.mean(ratios["larger windows"] > 1.03) <= 0.10
+    assert np.median(ratios["larger windows"]) <= 1
+
+
+def test_more_of_a_resource_is_not_worse() -> None:
+    assert_more_is_not_worse(slowdowns(KINDS[::2], num=1))
+
+
+@pytest.mark.slow
+def test_more_of_a_resource_is_not_worse_for_many_decisions() -> None:
+    assert_more_is_not_worse(slowdowns(KINDS, num=6))
+
+
+def assert_no_deadlock(family: str, training: bool, spec_seed: int | None, num: int) -> None:
+    netlist = netlist_of(family, training, spec_seed)
+    for method in RoutingMethod:
+        decisions = random_decisions(netlist, num, seed=2, method=method)
+        check(SMALL, netlist, decisions)
+        outcome = simulate_stack(SMALL, netlist, decisions)
+        assert outcome.status.tolist() == [Status.STEADY] * num, method
+        assert (outcome.cycles_per_sample >= netlist.bound_cycles).all()
+
+
+@pytest.mark.parametrize(("family", "training"), KINDS)
+def test_workload_does_not_deadlock(family: str, training: bool) -> None:
+    assert_no_deadlock(family, training, None, num=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec_seed", range(4))
+@pytest.mark.parametrize(("family", "training"), KINDS)
+def test_random_workload_does_not_deadlock(family: str, training: bool, spec_seed: int) -> None:
+    assert_no_deadlock(family, training, spec_seed, num=2)
+
+
+def test_period_agrees_with_a_run_six_times_as_long() -> None:
+    errors = []
+    for kind in KINDS:
+        netlist = netlist_of(*kind)
+        decisions = random_decisions(netlist, 2, seed=3)
+        short = simulate_stack(SMALL, netlist, decisions)
+        long = simulate_stack(SMALL, netlist, decisions, Limits(12, 24))
+        assert (short.status == Status.STEADY).all()
+        assert (long.samples >= 5 * short.samples.min()).all()
+        assert (long.cycles_per_sample >= netlist.bound_cycles).all()
+        errors.append(short.cycles_per_sample / long.cycles_per_sample - 1)
+    assert np.median(np.abs(errors)) <= 0.02
+    assert np.max(np.abs(errors)) <= 0.10
