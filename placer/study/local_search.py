@@ -34,7 +34,7 @@ def _length(sites, ends, tokens, place, site_a, site_b):
     total = 0
     for k in range(len(ends)):
         source, target = sites[ends[k, 0]], sites[ends[k, 1]]
-        if source in (site_a, site_b) or target in (site_a, site_b):
+        if source == site_a or source == site_b or target == site_a or target == site_b:
             rows = abs(place[source, 0] - place[target, 0])
             total += tokens[k] * (rows + abs(place[source, 1] - place[target, 1]))
     return total
@@ -43,8 +43,8 @@ def _length(sites, ends, tokens, place, site_a, site_b):
 @njit(cache=True)
 def _climb(sites, ends, tokens, site_kind, place, steps, rng):
     for _ in range(steps):
-        site_a = sites[rng.integers(len(sites))]
-        site_b = rng.integers(len(site_kind))
+        site_a = sites[rng.integers(0, len(sites))]
+        site_b = rng.integers(0, len(site_kind))
         if site_kind[site_a] != site_kind[site_b] or site_a == site_b:
             continue
         before = _length(sites, ends, tokens, place, site_a, site_b)
