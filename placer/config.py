@@ -44,6 +44,8 @@ def compose_config(
             return compose(config_name, list(overrides))
     except HydraException as error:
         raise InputError(_explain(error)) from error
+    except ValueError as error:  # Hydra's answer to group=1 or group=null
+        raise InputError(f"{_first_line(error)}; write for example fabric=small") from error
 
 
 def load_fabric(name: str, overrides: Sequence[str] = ()) -> Fabric:

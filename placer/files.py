@@ -19,6 +19,15 @@ def read_text(path: Path) -> str:
         raise InputError(f"cannot read {path}: it is no UTF-8 text ({error.reason})") from error
 
 
+def require_folder(folder: Path) -> None:
+    """Raise InputError when results cannot go to `folder`; asked before work that takes long."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not nearest.is_dir():
+        raise InputError(f"cannot make the folder {folder}: {nearest} is a file")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write to the folder {folder}: no permission for {nearest}")
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder for results. Raises InputError when that cannot be done."""
     try:

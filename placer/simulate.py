@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from placer.decision_file import load_decision, save_decision
 from placer.draw import draw_placement
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind
-from placer.files import make_folder, read_text, write_atomic
+from placer.files import make_folder, read_text, require_folder, write_atomic
 from placer.graph import DataflowGraph, from_json
 from placer.lowering import Section, lower_sections, macs_for_cycles
 from placer.netlist import Netlist
@@ -46,6 +48,13 @@ class SimulateConfig:
     sample_cycles: int
     seed: int
     output: Path
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fill <= 1:
+            raise InputError(f"fill={self.fill} is out of range; allowed: above 0 up to 1")
+        for name, value, least in (("seed", self.seed, 0), ("sample_cycles", self.sample_cycles, 1)):
+            if value < least:
+                raise InputError(f"{name}={value} is out of range; allowed: {least} or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +168,13 @@ def write(config: SimulateConfig, results: list[SectionResult]) -> None:
     make_folder(config.output)
     for result in results:
         netlist = result.section.netlist
-        save_decision(
-            config.output / f"{netlist.name}.decision.json", fabric, netlist, result.decision
-        )
+        # A graph file may give any name; what it names must stay in the folder.
+        stem = re.sub(r"[^\w.-]", "_", netlist.name)
+        path = config.output / f"{stem}.decision.json"
+        save_decision(path, fabric, netlist, result.decision)
         for suffix in ("png", "svg"):
             draw_placement(
-                fabric, netlist, result.decision, config.output / f"{netlist.name}.{suffix}",
+                fabric, netlist, result.decision, config.output / f"{stem}.{suffix}",
                 measurement=result.measurement, title=netlist.name,
             )  # fmt: skip
     summary = {
@@ -173,10 +183,15 @@ def write(config: SimulateConfig, results: list[SectionResult]) -> None:
         "seed": config.seed,
         "placement": config.placement,
         "routing": str(config.routing.value),
-        "cycles_per_input": sum(map(_section_cycles, results)),
+        "cycles_per_input": _finite(sum(map(_section_cycles, results))),
         "sections": [_to_dict(result) for result in results],
     }
     write_atomic(config.output / "result.json", json.dumps(summary, indent=1) + "\n")
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows no nan: a period that was never measured is null."""
+    return value if math.isfinite(value) else None
 
 
 def _to_dict(result: SectionResult) -> dict[str, Any]:
@@ -189,9 +204,9 @@ def _to_dict(result: SectionResult) -> dict[str, Any]:
         "repeats": result.section.repeats,
         "samples": result.section.samples,
         "status": measured.status.name.lower(),
-        "cycles_per_sample": measured.cycles_per_sample,
+        "cycles_per_sample": _finite(measured.cycles_per_sample),
         "bound_cycles": measured.bound_cycles,
-        "throughput": measured.throughput,
+        "throughput": _finite(measured.throughput),
         "first_sample_cycles": measured.first_sample_cycles,
         "cycles_simulated": measured.cycles_simulated,
         "critical": measured.critical,
@@ -206,8 +221,9 @@ def _to_dict(result: SectionResult) -> dict[str, Any]:
 def main(config: DictConfig) -> None:
     """Entry point: config -> results -> screen and files."""
     settings = to_dataclass(SimulateConfig, config)
+    require_folder(settings.output)
     results = run(settings)
-    console = Console()
+    console = Console(markup=False, emoji=False)  # names of graphs and ops are no markup
     show(settings, results, console)
     write(settings, results)
     console.print(f"written to {settings.output}")

@@ -46,9 +46,12 @@ def plan_buffer(
 ) -> BufferPlan:
     """Cut a tensor into the fewest parts whose ports and flows keep up with the bound."""
     best: tuple[float, int, BufferPlan] | None = None
+    least_bytes = slots * part_bytes(fabric, whole(tensor))  # of the largest part, over all cuts
     for heads, rows, columns in _cuts(fabric, tensor, slots):
         parts = grid(whole(tensor), heads, rows, columns, fabric.elements_per_vector)
-        if slots * max(part_bytes(fabric, part) for part in parts) > fabric.memory.capacity_bytes:
+        largest = slots * max(part_bytes(fabric, part) for part in parts)
+        least_bytes = min(least_bytes, largest)
+        if largest > fabric.memory.capacity_bytes:
             continue
         plan = _plan(fabric, tuple(parts), slots, producers, needs)
         excess = max(1.0, _pressure(fabric, plan, bound_cycles))
@@ -60,7 +63,7 @@ def plan_buffer(
     if best is None:
         raise DoesNotFitError(
             f"bytes in one memory unit for {slots} slots of tensor {tensor.name!r}",
-            slots * fabric.vector_bytes,
+            least_bytes,
             fabric.memory.capacity_bytes,
             "use smaller samples (fewer rows) or a fabric with larger memory units",
         )

@@ -85,20 +85,21 @@ def _add_weights(
     bound: int,
 ) -> None:
     """Resident weights: column spans share a memory unit while capacity and read port allow."""
-    inner = inner_length(graph, group)
+    inner_vectors = -(-inner_length(graph, group) // fabric.elements_per_vector)
     readers: dict[tuple[int, int], list[_Shard]] = {}
     for shard in shards:
         readers.setdefault(shard.region.columns, []).append(shard)
     units: list[tuple[int, int, list[tuple[list[_Shard], int]]]] = []  # bytes, load, flows
     for (start, end), members in readers.items():
         work = max(shard_work(fabric, graph, group, s.region).right_vectors for s in members)
-        size = (end - start) * -(-inner // fabric.elements_per_vector) * fabric.vector_bytes
+        slice_bytes = (end - start) * fabric.vector_bytes  # one inner vector of every column
+        most_slices = max(1, fabric.memory.capacity_bytes // slice_bytes)
         pieces = max(
-            -(-size // fabric.memory.capacity_bytes), -(-work // max(1, int(PORT_SHARE * bound)))
+            -(-inner_vectors // most_slices), -(-work // max(1, int(PORT_SHARE * bound)))
         )
-        for first, last in split(inner, pieces, fabric.elements_per_vector):
-            tokens = max(1, work * (last - first) // inner)
-            part = size * (last - first) // inner
+        for first, last in split(inner_vectors, pieces):
+            tokens = work // inner_vectors * (last - first)
+            part = slice_bytes * (last - first)
             if (
                 units
                 and units[-1][0] + part <= fabric.memory.capacity_bytes // 2
@@ -267,7 +268,13 @@ def _check_fit(fabric: Fabric, netlist: Netlist) -> None:
         room = per_site * fabric.num_sites(kind)
         if netlist.count(kind) > room:
             raise DoesNotFitError(name, netlist.count(kind), room, advice)
+    capacity = fabric.memory.capacity_bytes
+    largest = max(netlist.units, key=lambda unit: unit.bytes)
+    if largest.bytes > capacity:
+        raise DoesNotFitError(
+            f"bytes in one memory unit for {largest.name!r}", largest.bytes, capacity, advice
+        )
     held = sum(unit.bytes for unit in netlist.units)
-    room = fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
+    room = fabric.num_sites(SiteKind.MEMORY) * capacity
     if held > room:
         raise DoesNotFitError("bytes of on-chip memory", held, room, advice)

@@ -1,0 +1,412 @@
+"""Lowering: nothing is lost, nothing is made twice, and what comes out fits and runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from placer.check import check
+from placer.errors import DoesNotFitError, InputError
+from placer.fabric import Fabric, SiteKind
+from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, Shape
+from placer.lowering.groups import Group, form_groups
+from placer.lowering.lower import lower
+from placer.lowering.regions import Read, Region, grid, split, stored_reads, whole
+from placer.netlist import Netlist, Unit
+from placer.ops import output_shape
+from placer.simulation import Status, simulate_stack
+from placer.workloads import FfnSpec, GemmSpec, MhaSpec, MlpSpec, Spec, build
+from tests.placer.lowered_cases import KINDS, SMALL, graph_of, netlist_of, random_decisions
+
+PRODUCTS = ("linear", "matmul", "weight_grad")
+
+# Sizes that are no multiples of a vector.
+ODD_SPECS = [
+    GemmSpec(rows=50, width=40, columns=72, training=True),
+    MlpSpec(rows=33, width=24, depth=3),
+    FfnSpec(rows=21, width=40, hidden=88, training=True),
+    MhaSpec(rows=30, width=36, heads=3),
+]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A graph and what became of it."""
+
+    graph: DataflowGraph
+    netlist: Netlist
+
+    def parts(self, tensor: str, infix: str) -> list[int]:
+        """Units of a tensor by their names, such as x.b0, x.b1 for infix "b"."""
+        return [
+            number
+            for number, unit in enumerate(self.netlist.units)
+            if unit.name.rpartition(".")[0] == tensor
+            and unit.name.rpartition(".")[2].rstrip("0123456789") == infix
+        ]
+
+    def units(self, tensor: str, infix: str) -> list[Unit]:
+        return [self.netlist.units[number] for number in self.parts(tensor, infix)]
+
+
+def _cases() -> Iterator[object]:
+    for family, training in KINDS:
+        name = f"{family}{'-training' if training else ''}"
+        yield pytest.param((family, training, None), id=name)
+        for seed in range(4):
+            marks = [pytest.mark.slow]
+            yield pytest.param((family, training, seed), id=f"{name}-{seed}", marks=marks)
+
+
+@pytest.fixture(params=_cases())
+def workload(request: pytest.FixtureRequest) -> Lowered:
+    """A workload whose size suits the fabric."""
+    return Lowered(graph_of(*request.param), netlist_of(*request.param))
+
+
+@cache
+def lowered_spec(spec: Spec) -> Lowered:
+    graph = build(spec)
+    return Lowered(graph, lower(SMALL, graph))
+
+
+@pytest.fixture(params=[*_cases(), *ODD_SPECS], ids=lambda spec: type(spec).__name__)
+def lowered(request: pytest.FixtureRequest) -> Lowered:
+    """Any workload, also of odd sizes."""
+    if isinstance(request.param, tuple):
+        return Lowered(graph_of(*request.param), netlist_of(*request.param))
+    return lowered_spec(request.param)
+
+
+def stored_tensors(graph: DataflowGraph) -> list[str]:
+    """Tensors that buffers hold: what is loaded, and what groups of ops make."""
+    loads = [op.name for op in graph.ops if op.kind == OpKind.LOAD]
+    return [*loads, *(group.output for group in form_groups(graph))]
+
+
+def vectors_of(fabric: Fabric, graph: DataflowGraph, tensor: str) -> int:
+    """Vectors of a tensor whose rows are padded to whole vectors."""
+    shape = graph.tensors[tensor]
+    return shape.heads * shape.rows * -(-shape.columns // fabric.elements_per_vector)
+
+
+def test_fabric_is_filled(workload: Lowered) -> None:
+    fill = workload.netlist.count(SiteKind.COMPUTE) / SMALL.num_sites(SiteKind.COMPUTE)
+    assert 0.5 <= fill <= 0.95
+
+
+def test_workload_is_placeable_and_runs(workload: Lowered) -> None:
+    decisions = random_decisions(workload.netlist, 2, seed=4)
+    check(SMALL, workload.netlist, decisions)
+    outcome = simulate_stack(SMALL, workload.netlist, decisions)
+    assert outcome.status.tolist() == [Status.STEADY] * 2
+
+
+def test_every_element_is_written_once(lowered: Lowered) -> None:
+    for tensor in stored_tensors(lowered.graph):
+        parts = lowered.parts(tensor, "b")
+        written = sum(
+            flow.tokens for flow in lowered.netlist.flows if set(flow.targets) & set(parts)
+        )
+        assert written == vectors_of(SMALL, lowered.graph, tensor), tensor
+
+
+def test_every_element_that_leaves_is_read_once(lowered: Lowered) -> None:
+    is_store = [unit.op == "store" for unit in lowered.netlist.units]
+    stored = sum(
+        flow.tokens for flow in lowered.netlist.flows if any(is_store[t] for t in flow.targets)
+    )
+    outputs = [op.inputs[0] for op in lowered.graph.ops if op.kind == OpKind.STORE]
+    assert stored == sum(vectors_of(SMALL, lowered.graph, tensor) for tensor in outputs)
+
+
+def test_buffers_hold_a_sample_for_every_stage_until_the_last_reader(lowered: Lowered) -> None:
+    netlist = lowered.netlist
+    for flow in netlist.flows:
+        buffer = netlist.units[flow.source]
+        if buffer.op != "buffer":
+            continue
+        for target in flow.targets:
+            distance = netlist.units[target].stage - buffer.stage
+            assert distance >= 1, flow.name
+            assert buffer.slots >= distance + 1, flow.name
+
+
+def test_buffers_have_the_bytes_of_their_slots(lowered: Lowered) -> None:
+    for tensor in stored_tensors(lowered.graph):
+        buffers = lowered.units(tensor, "b")
+        assert len({buffer.slots for buffer in buffers}) == 1
+        held = vectors_of(SMALL, lowered.graph, tensor) * SMALL.vector_bytes * buffers[0].slots
+        assert sum(buffer.bytes for buffer in buffers) == held, tensor
+        assert max(buffer.bytes for buffer in buffers) <= SMALL.memory.capacity_bytes
+
+
+def linear_groups(graph: DataflowGraph) -> list[Group]:
+    return [group for group in form_groups(graph) if group.main.kind == OpKind.LINEAR]
+
+
+def test_weights_have_their_bytes(lowered: Lowered) -> None:
+    graph = lowered.graph
+    for group in linear_groups(graph):
+        inner = graph.tensors[group.main.inputs[0]].columns
+        columns = graph.tensors[group.output].columns
+        # A column of the weight is a sequence of whole vectors.
+        size = columns * -(-inner // SMALL.elements_per_vector) * SMALL.vector_bytes
+        units = lowered.units(group.output, "w")
+        assert sum(unit.bytes for unit in units) == size, group.output
+        assert max(unit.bytes for unit in units) <= SMALL.memory.capacity_bytes
+
+
+def test_every_shard_of_a_linear_layer_gets_its_weights(lowered: Lowered) -> None:
+    for group in linear_groups(lowered.graph):
+        weights = set(lowered.parts(group.output, "w"))
+        flows = [flow for flow in lowered.netlist.flows if flow.source in weights]
+        fed = Counter()
+        for flow in flows:
+            fed.update(dict.fromkeys(flow.targets, flow.tokens))
+        assert set(fed) == set(lowered.parts(group.output, "")), group.output
+        # A pass over the weight brings whole columns; each column passes once or more.
+        inner = lowered.graph.tensors[group.main.inputs[0]].columns
+        inner_vectors = -(-inner // SMALL.elements_per_vector)
+        assert all(tokens % inner_vectors == 0 for tokens in fed.values()), group.output
+        columns = lowered.graph.tensors[group.output].columns
+        assert sum(flow.tokens for flow in flows) >= columns * inner_vectors, group.output
+
+
+def test_multiply_accumulates_are_conserved(lowered: Lowered) -> None:
+    per_cycle = SMALL.compute.macs_per_cycle
+    total = 0
+    for group in form_groups(lowered.graph):
+        if group.main.kind in PRODUCTS:
+            work = sum(unit.cycles for unit in lowered.units(group.output, "")) * per_cycle
+            assert work >= lowered.graph.macs(group.main), group.output
+            total += work
+    # Odd sizes waste a part of the last vector and register block.
+    is_odd = any(tensor.columns % 16 for tensor in lowered.graph.tensors.values())
+    assert total <= (1.6 if is_odd else 1.3) * lowered.graph.total_macs
+
+
+def test_units_of_a_group_do_its_op_in_its_stage(lowered: Lowered) -> None:
+    groups = form_groups(lowered.graph)
+    shards = [unit for unit in lowered.netlist.units if unit.kind == SiteKind.COMPUTE]
+    seen = Counter((unit.op, unit.stage) for unit in shards)
+    expected = Counter()
+    for group in groups:
+        expected[str(group.main.kind), group.stage] += len(lowered.units(group.output, ""))
+    assert seen == expected
+
+
+def test_same_graph_same_netlist(workload: Lowered) -> None:
+    graph = workload.graph
+    again = lower(SMALL, DataflowGraph(graph.name, graph.family, graph.ops))
+    assert again.fingerprint == workload.netlist.fingerprint
+
+
+FINGERPRINTS = """
+from tests.placer.lowered_cases import KINDS, netlist_of
+print(*(netlist_of(*kind).fingerprint for kind in KINDS))
+"""
+
+
+@pytest.mark.slow
+def test_same_netlist_in_every_process() -> None:
+    # The order of sets of names differs from process to process.
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", FINGERPRINTS],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1]
+    assert len(runs[0].split()) == len(KINDS)
+
+
+def with_memory(**changes: int) -> Fabric:
+    return replace(SMALL, memory=replace(SMALL.memory, **changes))
+
+
+# Many small memories: what cannot be cut further is too large for one of them.
+CRUMBS = replace(
+    with_memory(capacity_bytes=1024, max_buffers=64), dram=replace(SMALL.dram, max_streams=64)
+)
+LARGE_GEMM = GemmSpec(rows=64, width=4096, columns=4096)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "spec", "resource"),
+    [
+        (SMALL, MlpSpec(rows=16, width=16, depth=40), "compute units"),
+        (SMALL, LARGE_GEMM, "buffers"),
+        (with_memory(max_buffers=64), LARGE_GEMM, "bytes of on-chip memory"),
+        (with_memory(capacity_bytes=64), GemmSpec(64, 64, 64), "bytes in one memory unit"),
+        (with_memory(capacity_bytes=512), GemmSpec(16, 16, 512), "slots of tensor 'product'"),
+        (CRUMBS, GemmSpec(16, 16, 1024), "bytes in one memory unit for 'product.w"),
+        (with_memory(capacity_bytes=1024), GemmSpec(64, 64, 64), "DRAM streams"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    fabric: Fabric, spec: MlpSpec | GemmSpec, resource: str
+) -> None:
+    with pytest.raises(DoesNotFitError) as caught:
+        lower(fabric, build(spec))
+    error = caught.value
+    assert resource in error.resource
+    assert error.demand > error.limit > 0
+    assert f"short by {error.demand - error.limit}" in str(error)
+    assert error.advice in str(error)
+
+
+@pytest.mark.parametrize("fill", [0.0, -1.0, 1.5])
+def test_wrong_fill_is_refused(fill: float) -> None:
+    with pytest.raises(InputError, match="fill"):
+        lower(SMALL, graph_of("gemm", False), fill)
+
+
+@pytest.mark.parametrize("fill", [0.2, 0.5, 1.0])
+def test_fill_limits_the_compute_units(fill: float) -> None:
+    netlist = lower(SMALL, graph_of("gemm", False), fill)
+    assert netlist.count(SiteKind.COMPUTE) <= fill * SMALL.num_sites(SiteKind.COMPUTE)
+
+
+@given(total=st.integers(1, 200), parts=st.integers(1, 40), multiple=st.integers(1, 20))
+def test_split_covers_everything_once(total: int, parts: int, multiple: int) -> None:
+    spans = split(total, parts, multiple)
+    assert [element for start, end in spans for element in range(start, end)] == [*range(total)]
+    assert 1 <= len(spans) <= parts
+    assert len(spans) == min(parts, -(-total // multiple))
+    assert all(start % multiple == 0 for start, _ in spans)
+    sizes = [-(-(end - start) // multiple) for start, end in spans]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(st.tuples(*[st.integers(1, 12)] * 3), st.tuples(*[st.integers(1, 5)] * 3), st.integers(1, 4))
+def test_grid_covers_everything_once(
+    shape: tuple[int, int, int], parts: tuple[int, int, int], multiple: int
+) -> None:
+    counts = np.zeros(shape, int)
+    everything = Region(*((0, size) for size in shape))
+    for region in grid(everything, *parts, multiple):
+        assert region.elements > 0
+        counts[box(region)] += 1
+    assert (counts == 1).all()
+
+
+@given(*[st.tuples(*[st.tuples(st.integers(0, 6), st.integers(0, 6))] * 3)] * 2)
+def test_intersection_has_the_common_elements(
+    a: tuple[tuple[int, int], ...], b: tuple[tuple[int, int], ...]
+) -> None:
+    in_a, in_b = np.zeros((6, 6, 6), bool), np.zeros((6, 6, 6), bool)
+    in_a[box(Region(*a))] = True
+    in_b[box(Region(*b))] = True
+    assert Region(*a).intersect(Region(*b)).elements == (in_a & in_b).sum()
+
+
+def box(region: Region) -> tuple[slice, slice, slice]:
+    heads, rows, columns = (slice(*span) for span in (region.heads, region.rows, region.columns))
+    return heads, rows, columns
+
+
+@st.composite
+def view_graphs(draw: st.DrawFn) -> DataflowGraph:
+    """Loads, a chain of views that starts at the first of them, and a store."""
+    shape: Shape = tuple(draw(st.lists(st.integers(1, 8), min_size=2, max_size=3)))
+    ops = [Op("x", OpKind.LOAD, (), OpAttributes(shape=shape))]
+    shapes = {"x": shape}
+    last = "x"
+    for number in range(draw(st.integers(1, 5))):
+        kind = draw(st.sampled_from(possible_views(shapes[last])))
+        inputs, columns = [last], shapes[last][-1]
+        attributes = OpAttributes()
+        if kind == OpKind.SPLIT_HEADS:
+            divisors = [heads for heads in range(1, columns + 1) if columns % heads == 0]
+            attributes = OpAttributes(heads=draw(st.sampled_from(divisors)))
+        elif kind == OpKind.SLICE:
+            start = draw(st.integers(0, columns - 1))
+            attributes = OpAttributes(start=start, stop=draw(st.integers(start + 1, columns)))
+        elif kind == OpKind.CONCAT:
+            other = f"y{number}"
+            shapes[other] = (*shapes[last][:-1], draw(st.integers(1, 5)))
+            ops.append(Op(other, OpKind.LOAD, (), OpAttributes(shape=shapes[other])))
+            inputs = draw(st.permutations([last, other]))
+        last = f"view{number}"
+        ops.append(Op(last, kind, tuple(inputs), attributes))
+        shapes[last] = output_shape(ops[-1], [shapes[name] for name in inputs])
+    return DataflowGraph("views", "views", (*ops, Op("y", OpKind.STORE, (last,))))
+
+
+def possible_views(shape: Shape) -> list[OpKind]:
+    heads = OpKind.MERGE_HEADS if len(shape) == 3 else OpKind.SPLIT_HEADS
+    return [OpKind.TRANSPOSE, OpKind.SLICE, OpKind.CONCAT, heads]
+
+
+def evaluate(graph: DataflowGraph) -> dict[str, NDArray[np.int64]]:
+    """Every tensor as an array [heads, rows, columns] of numbers; each loaded element has its own."""
+    values: dict[str, NDArray[np.int64]] = {}
+    count = 0
+    for op in graph.ops:
+        shape = graph.tensors[op.name]
+        inputs = [values[name] for name in op.inputs]
+        if op.kind == OpKind.LOAD:
+            value = count + np.arange(shape.elements)
+            count += shape.elements
+        elif op.kind == OpKind.TRANSPOSE:
+            value = inputs[0].swapaxes(1, 2)
+        elif op.kind == OpKind.SPLIT_HEADS:
+            value = inputs[0][0].reshape(shape.rows, shape.heads, shape.columns).swapaxes(0, 1)
+        elif op.kind == OpKind.MERGE_HEADS:
+            value = inputs[0].swapaxes(0, 1)
+        elif op.kind == OpKind.SLICE:
+            value = inputs[0][:, :, op.attributes.start : op.attributes.stop]
+        else:
+            value = np.concatenate(inputs, axis=2) if op.kind == OpKind.CONCAT else inputs[0]
+        values[op.name] = value.reshape(shape.heads, shape.rows, shape.columns)
+    return values
+
+
+def random_region(data: st.DataObject, everything: Region) -> Region:
+    """A region inside another one that starts at the origin."""
+    spans = []
+    for _, size in (everything.heads, everything.rows, everything.columns):
+        start = data.draw(st.integers(0, size - 1))
+        spans.append((start, data.draw(st.integers(start + 1, size))))
+    return Region(*spans)
+
+
+@given(view_graphs(), st.data())
+def test_reads_through_views_cover_exactly_the_right_elements(
+    graph: DataflowGraph, data: st.DataObject
+) -> None:
+    values = evaluate(graph)
+    last = graph.op("y").inputs[0]
+    region = random_region(data, whole(graph.tensors[last]))
+    reads = list(stored_reads(graph, last, region))
+    elements = [values[read.tensor][box(read.region)].ravel() for read in reads]
+    assert sorted(np.concatenate(elements)) == sorted(values[last][box(region)].ravel())
+    assert all(graph.op(read.tensor).kind == OpKind.LOAD for read in reads)
+    assert all(read.strided == is_turned(graph, last, read) for read in reads)
+
+
+def is_turned(graph: DataflowGraph, tensor: str, read: Read) -> bool:
+    """Whether an odd number of transposes lies between a stored tensor and a view of it."""
+    turned = False
+    while tensor != read.tensor:
+        op = graph.op(tensor)
+        turned ^= op.kind == OpKind.TRANSPOSE
+        views = [name for name in op.inputs if name.startswith("view") or name == "x"]
+        tensor = read.tensor if read.tensor in op.inputs else views[0]
+    return turned
