@@ -25,6 +25,7 @@ from placer.fabric import Fabric, SiteKind
 from placer.files import make_folder, read_text, require_folder, write_atomic
 from placer.graph import DataflowGraph, from_json
 from placer.lowering import Section, lower_sections, macs_for_cycles
+from placer.lowering.groups import is_compute
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
@@ -52,7 +53,10 @@ class SimulateConfig:
     def __post_init__(self) -> None:
         if not 0 < self.fill <= 1:
             raise InputError(f"fill={self.fill} is out of range; allowed: above 0 up to 1")
-        for name, value, least in (("seed", self.seed, 0), ("sample_cycles", self.sample_cycles, 1)):
+        for name, value, least in (
+            ("seed", self.seed, 0),
+            ("sample_cycles", self.sample_cycles, 1),
+        ):
             if value < least:
                 raise InputError(f"{name}={value} is out of range; allowed: {least} or more")
 
@@ -70,9 +74,14 @@ def run(config: SimulateConfig) -> list[SectionResult]:
     """Simulate every distinct section of the configured graph."""
     fabric = config.fabric
     sections = lower_sections(fabric, make_graph(config), config.fill)
+    if config.placement != "random" and len(sections) > 1:
+        raise InputError(
+            f"placement={config.placement}: the graph has {len(sections)} sections, a decision "
+            "file places one; use placement=random"
+        )
     results = []
     for section in track(sections, "simulating", disable=len(sections) == 1, transient=True):
-        decision = _place(config, section.netlist, len(sections))
+        decision = _place(config, section.netlist)
         check(fabric, section.netlist, decision)
         measurement = simulate(fabric, section.netlist, decision)[0]
         results.append(SectionResult(section, decision, measurement))
@@ -82,20 +91,18 @@ def run(config: SimulateConfig) -> list[SectionResult]:
 def make_graph(config: SimulateConfig) -> DataflowGraph:
     """The graph of the file, or of the workload at the size that suits the fabric."""
     if config.graph is not None:
-        return from_json(read_text(config.graph))
+        graph = from_json(read_text(config.graph))
+        if not any(is_compute(op) for op in graph.ops):
+            raise InputError(f"graph {graph.name!r}: nothing to compute, it only moves data")
+        return graph
     budget = macs_for_cycles(config.fabric, config.sample_cycles, config.fill)
     return build(resolve(config.workload, budget, np.random.default_rng(config.seed)))
 
 
-def _place(config: SimulateConfig, netlist: Netlist, num_sections: int) -> Decisions:
+def _place(config: SimulateConfig, netlist: Netlist) -> Decisions:
     if config.placement == "random":
         sites = random_sites(config.fabric, netlist, 1, config.seed)
         return route(config.fabric, netlist, sites, method=config.routing, seed=config.seed)
-    if num_sections > 1:
-        raise InputError(
-            f"placement={config.placement}: the graph has {num_sections} sections, a decision "
-            "file places one; use placement=random"
-        )
     return load_decision(Path(config.placement), config.fabric, netlist)
 
 
@@ -224,8 +231,8 @@ def main(config: DictConfig) -> None:
     require_folder(settings.output)
     results = run(settings)
     console = Console(markup=False, emoji=False)  # names of graphs and ops are no markup
+    write(settings, results)  # first, so that a closed pipe cannot lose the results
     show(settings, results, console)
-    write(settings, results)
     console.print(f"written to {settings.output}")
     if any(result.measurement.status != Status.STEADY for result in results):
         console.print("warning: not every section reached a steady state", style="bold red")

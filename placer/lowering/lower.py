@@ -94,9 +94,7 @@ def _add_weights(
         work = max(shard_work(fabric, graph, group, s.region).right_vectors for s in members)
         slice_bytes = (end - start) * fabric.vector_bytes  # one inner vector of every column
         most_slices = max(1, fabric.memory.capacity_bytes // slice_bytes)
-        pieces = max(
-            -(-inner_vectors // most_slices), -(-work // max(1, int(PORT_SHARE * bound)))
-        )
+        pieces = max(-(-inner_vectors // most_slices), -(-work // max(1, int(PORT_SHARE * bound))))
         for first, last in split(inner_vectors, pieces):
             tokens = work // inner_vectors * (last - first)
             part = slice_bytes * (last - first)

@@ -48,4 +48,5 @@ def placed(
     """Fabric, netlist and one decision with XY routes, all in channel 0 if not told otherwise."""
     netlist = Netlist("hand", "hand", fabric.name, tuple(units), tuple(flows))
     channels = channels or [0] * len(flows)
-    return fabric, netlist, dimension_ordered(fabric, netlist, sites, [False] * len(flows), channels)
+    decisions = dimension_ordered(fabric, netlist, sites, [False] * len(flows), channels)
+    return fabric, netlist, decisions

@@ -12,8 +12,9 @@ from placer.fabric import ComputeSpec, DramSpec, Fabric, LinkSpec, LocalSpec
 from placer.netlist import Netlist
 from placer.routing import RoutingMethod
 from placer.simulation import Limits, Status, simulate, simulate_stack
+from placer.simulation.engine import Outcome
 from placer.simulation.reference import ReferenceResult, simulate_reference
-from placer.simulation.simulator import Outcome, finish_cycles, run_with_layout
+from placer.simulation.simulator import finish_cycles, run_with_layout
 from tests.placer.hand_cases import compute, flow, placed, port
 from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
 from tests.placer.random_cases import (

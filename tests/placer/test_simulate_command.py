@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,11 @@ import pytest
 
 from placer.config import CONF_DIR, run_command
 from placer.simulate import RESULT_SCHEMA, main
+from placer.simulation import Limits, simulate
 
 # A small product: quick to lower, simulate and draw.
-GEMM = ("workload=gemm", "sample_cycles=30")
-NAME = "gemm-48x48x48"
+GEMM = ("workload=gemm", "workload.rows=32", "workload.width=32", "workload.columns=32")
+NAME = "gemm-32x32x32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +52,31 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def good_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Output folder of a good run, made once."""
+    """Output folder of a good run, made once; `printed.txt` beside it has what it printed."""
     folder = tmp_path_factory.mktemp("good") / "new" / "folder"
-    with pytest.raises(SystemExit) as stop:
+    printed = io.StringIO()
+    with pytest.raises(SystemExit) as stop, redirect_stdout(printed):
         run_command(main, "simulate", [*GEMM, "seed=3", f"output={folder}"])
     assert stop.value.code == 0
+    (folder.parent / "printed.txt").write_text(printed.getvalue())
     return folder
 
 
-def test_it_prints_period_bound_throughput_and_critical_resource(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    done = run(capsys, *GEMM, f"output={tmp_path}")
-    (section,) = read_result(tmp_path)["sections"]
-    assert (done.code, done.err) == (0, "")
-    facts = dict(line.split("  ", 1) for line in done.out.splitlines() if "  " in line)
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of the time of a small run."""
+    monkeypatch.setattr("placer.simulate.draw_placement", lambda *args, **kwargs: None)
+
+
+def test_it_prints_period_bound_throughput_and_critical_resource(good_run: Path) -> None:
+    printed = (good_run.parent / "printed.txt").read_text()
+    (section,) = read_result(good_run)["sections"]
+    facts = dict(line.split("  ", 1) for line in printed.splitlines() if "  " in line)
     assert facts["cycles per sample"].strip() == f"{section['cycles_per_sample']:.1f}"
     assert facts["bound"].split()[0] == str(section["bound_cycles"])
     assert facts["normalised throughput"].strip() == f"{section['throughput']:.3f}"
     assert section["critical"].startswith(facts["critical resource"].strip())
-    assert f"{tmp_path.name}" in done.out.replace("\n", "")
+    assert f"written to {good_run}" in printed.replace("\n", "")
 
 
 def test_it_writes_result_pictures_and_decision(good_run: Path) -> None:
@@ -91,6 +100,7 @@ def test_the_result_is_complete_and_finite(good_run: Path) -> None:
         assert math.isclose(sum(shares.values()), 1, abs_tol=1e-3)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_written_decision_can_be_simulated_again(
     capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
 ) -> None:
@@ -102,6 +112,7 @@ def test_a_written_decision_can_be_simulated_again(
     assert (tmp_path / decision.name).read_bytes() == decision.read_bytes()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_same_seed_gives_the_same_bytes(
     capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
 ) -> None:
@@ -142,11 +153,13 @@ def test_a_graph_file_with_strange_names_stays_in_its_folder(
     assert ".._up___b___cat_.decision.json" in written
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    sizes = ("workload.rows=48", "workload.width=512", "workload.depth=4")
-    done = run(capsys, "workload=mlp", *sizes, f"output={tmp_path}")
+    sizes = ("workload.rows=32", "workload.width=32", "workload.heads=2")
+    case = ("workload=mha", *sizes, "fabric.columns=4", "fabric.rows=4")
+    done = run(capsys, *case, f"output={tmp_path}")
     result = read_result(tmp_path)
     assert (done.code, done.err) == (0, "")
     assert len(result["sections"]) > 1
@@ -155,15 +168,16 @@ def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     assert f"model: {total:,.0f} cycles per input" in done.out
     assert len(list(tmp_path.glob("*.decision.json"))) == len(result["sections"])
     decision = next(tmp_path.glob("*.decision.json"))
-    done = run(capsys, "workload=mlp", *sizes, f"placement={decision}", f"output={tmp_path / 'x'}")
+    done = run(capsys, *case, f"placement={decision}", f"output={tmp_path / 'x'}")
     assert_refused(done, f"placement={decision}: the graph has", tmp_path / "x")
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_period_that_was_not_reached_is_null(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = ("fabric.dram.latency_cycles=4000000", "fabric.columns=4", "fabric.rows=4")
-    done = run(capsys, *GEMM, *slow, f"output={tmp_path}")
+    monkeypatch.setattr("placer.simulate.simulate", partial(simulate, limits=Limits(max_cycles=50)))
+    done = run(capsys, *GEMM, f"output={tmp_path}")
     result = read_result(tmp_path)
     assert (done.code, done.err) == (0, "")
     assert "warning: not every section reached a steady state" in done.out
@@ -190,7 +204,7 @@ def assert_refused(done: Run, message: str, output: Path) -> None:
         ("workload=bert", "unknown choice workload=bert; did you mean 'bert_base'? allowed: "),
         ("workload.family=rnn", "unknown workload family 'rnn'; known: gemm, mlp, ffn, mha"),
         ("workload.rows=0", "gemm: rows=0; allowed 1 to"),
-        ("workload.heads=2", "workload gemm: heads=2 is set, but this family has no such field"),
+        ("workload.heads=2", "unknown key 'workload.heads'; allowed: columns, family, random"),
         ("sed=1", "unknown key 'sed'; did you mean 'seed'? allowed: fabric, fill, graph"),
         ("seed=abc", "seed='abc' has the wrong type; expected int"),
         ("seed=-1", "seed=-1 is out of range; allowed: 0 or more"),
@@ -266,7 +280,9 @@ def test_a_graph_without_work_is_refused(
 ) -> None:
     path, output = tmp_path / "graph.json", tmp_path / "out"
     path.write_text(graph_with({"name": "t", "kind": "transpose", "inputs": ["x"]}))
-    assert_refused(run(capsys, f"graph={path}", f"output={output}"), "", output)
+    assert_refused(
+        run(capsys, f"graph={path}", f"output={output}"), "graph 'g': nothing to compute", output
+    )
 
 
 def test_a_graph_file_that_is_no_text_is_refused(
@@ -328,7 +344,7 @@ def test_the_placement_of_another_netlist_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, good_run: Path
 ) -> None:
     path, output = good_run / f"{NAME}.decision.json", tmp_path / "out"
-    done = run(capsys, *GEMM, "workload.rows=32", f"placement={path}", f"output={output}")
+    done = run(capsys, *GEMM, "workload.rows=48", f"placement={path}", f"output={output}")
     assert_refused(done, f"decision file {path}: made for netlist '{NAME}'", output)
 
 

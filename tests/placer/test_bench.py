@@ -1,0 +1,64 @@
+"""The benchmark runs and prints its tables; the numbers depend on the machine."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from placer import bench
+from placer.config import load_fabric
+from placer.workloads import FAMILIES
+
+pytestmark = pytest.mark.slow
+
+
+def printed(measure: str) -> str:
+    """What a benchmark of the small fabric prints."""
+    console = Console(file=StringIO(), width=120)
+    getattr(bench, measure)(load_fabric("small"), console)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def cells(text: str) -> dict[str, list[str]]:
+    """Rows of a table by their first cell."""
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines()]
+    return {row[0]: row[1:] for row in rows if len(row) > 1}
+
+
+def test_the_simulator_is_measured_for_every_family() -> None:
+    text = printed("bench_simulator")
+    assert "simulator on small, one core" in text
+    rows = cells(text)
+    assert list(rows) == [*FAMILIES, "all"]
+    for family in FAMILIES:
+        units, flows, *rates = rows[family]
+        assert int(units) > 0
+        assert int(flows) > 0
+        assert all(float(rate) > 0 for rate in rates)
+
+
+def test_routing_is_measured_for_every_method() -> None:
+    rows = cells(printed("bench_routing"))
+    assert list(rows) == ["xy", "yx", "mixed", "negotiated"]
+    assert all(float(row[0]) > 0 for row in rows.values())
+
+
+def test_the_engines_are_compared() -> None:
+    assert "times the plain one (ffn-" in printed("bench_engines")
+
+
+def test_the_first_label_is_a_steady_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = []
+
+    def remember(*arguments: object) -> object:
+        outcomes.append(simulate_stack(*arguments))
+        return outcomes[-1]
+
+    simulate_stack = bench.simulate_stack
+    monkeypatch.setattr(bench, "simulate_stack", remember)
+    bench.first_label()
+    (outcome,) = outcomes
+    assert outcome.cycles_per_sample[0] > 0

@@ -1,0 +1,121 @@
+"""Laws of the simulator on lowered workloads of all families."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placer.check import check
+from placer.demand import FloatArray
+from placer.fabric import Fabric
+from placer.routing import RoutingMethod
+from placer.simulation import Limits, Status, simulate_stack
+from tests.placer.lowered_cases import KINDS, SMALL, netlist_of, random_decisions
+
+LONG = Limits(warmup_samples=8, window_samples=24, tolerance=0.005, max_samples=400)
+
+
+@settings(max_examples=10)
+@given(
+    st.sampled_from(KINDS), st.integers(0, 3), st.sampled_from(RoutingMethod), st.integers(0, 1000)
+)
+def test_throughput_of_workloads_never_exceeds_the_bound(
+    kind: tuple[str, bool], spec_seed: int, method: RoutingMethod, seed: int
+) -> None:
+    netlist = netlist_of(*kind, spec_seed)
+    decisions = random_decisions(netlist, 1, seed, method)
+    outcome = simulate_stack(SMALL, netlist, decisions)
+    assert outcome.status[0] == Status.STEADY
+    assert outcome.cycles_per_sample[0] >= netlist.bound_cycles
+
+
+def improved_fabrics() -> dict[str, Fabric]:
+    """The small fabric with more of something."""
+    link, compute_spec, memory_spec = SMALL.link, SMALL.compute, SMALL.memory
+    return {
+        "wider links": replace(SMALL, link=replace(link, vectors_per_cycle=2)),
+        "deeper FIFOs": replace(SMALL, link=replace(link, fifo_vectors=2 * link.fifo_vectors)),
+        "larger windows": replace(
+            SMALL,
+            compute=replace(compute_spec, window_vectors=2 * compute_spec.window_vectors),
+            memory=replace(memory_spec, window_vectors=2 * memory_spec.window_vectors),
+        ),
+    }
+
+
+def slowdowns(workloads: list[tuple[str, bool]], num: int) -> dict[str, FloatArray]:
+    """Period on each improved fabric over that on the small one, of random decisions."""
+    ratios: dict[str, list[FloatArray]] = {}
+    for kind in workloads:
+        netlist = netlist_of(*kind)
+        decisions = random_decisions(netlist, num, seed=1)
+        before = simulate_stack(SMALL, netlist, decisions, LONG).cycles_per_sample
+        for name, fabric in improved_fabrics().items():
+            after = simulate_stack(fabric, netlist, decisions, LONG).cycles_per_sample
+            ratios.setdefault(name, []).append(after / before)
+    return {name: np.concatenate(parts) for name, parts in ratios.items()}
+
+
+def assert_more_is_not_worse(ratios: dict[str, FloatArray]) -> None:
+    """Wider links and deeper FIFOs never cost more than 3%.
+
+    A larger window may: what more is in flight stands in the way of others that share a channel.
+    In 144 random decisions it cost more than 3% in 2 of 100, at most 6%; it saved 30% on average.
+    """
+    assert ratios["wider links"].max() <= 1.03
+    assert ratios["deeper FIFOs"].max() <= 1.03
+    assert ratios["larger windows"].max() <= 1.10
+    assert np.mean(ratios["larger windows"] > 1.03) <= 0.10
+    assert np.median(ratios["larger windows"]) <= 1
+
+
+def test_more_of_a_resource_is_not_worse() -> None:
+    assert_more_is_not_worse(slowdowns(KINDS[::2], num=1))
+
+
+@pytest.mark.slow
+def test_more_of_a_resource_is_not_worse_for_many_decisions() -> None:
+    assert_more_is_not_worse(slowdowns(KINDS, num=4))
+
+
+def assert_no_deadlock(family: str, training: bool, spec_seed: int | None, num: int) -> None:
+    netlist = netlist_of(family, training, spec_seed)
+    for method in RoutingMethod:
+        decisions = random_decisions(netlist, num, seed=2, method=method)
+        check(SMALL, netlist, decisions)
+        outcome = simulate_stack(SMALL, netlist, decisions)
+        assert outcome.status.tolist() == [Status.STEADY] * num, method
+        assert (outcome.cycles_per_sample >= netlist.bound_cycles).all()
+
+
+@pytest.mark.parametrize(("family", "training"), KINDS)
+def test_workload_does_not_deadlock(family: str, training: bool) -> None:
+    assert_no_deadlock(family, training, None, num=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec_seed", range(4))
+@pytest.mark.parametrize(("family", "training"), KINDS)
+def test_random_workload_does_not_deadlock(family: str, training: bool, spec_seed: int) -> None:
+    assert_no_deadlock(family, training, spec_seed, num=2)
+
+
+def test_period_agrees_with_a_run_six_times_as_long() -> None:
+    errors = []
+    for kind in KINDS:
+        netlist = netlist_of(*kind)
+        decisions = random_decisions(netlist, 2, seed=3)
+        short = simulate_stack(SMALL, netlist, decisions)
+        long = simulate_stack(SMALL, netlist, decisions, Limits(12, 24))
+        assert (short.status == Status.STEADY).all()
+        assert (long.samples >= 5 * short.samples.min()).all()
+        assert (long.cycles_per_sample >= netlist.bound_cycles).all()
+        errors.append(short.cycles_per_sample / long.cycles_per_sample - 1)
+    # Of 192 random decisions the median was off by 0.3%, 95 of 100 by less than 3%, one by 19%:
+    # now and then a pipeline keeps a pace for some samples before it falls into another.
+    assert np.median(np.abs(errors)) <= 0.02
+    assert np.quantile(np.abs(errors), 0.9) <= 0.05
