@@ -154,8 +154,8 @@ def _page(
     axes.axis("off")
     bar_height = min(0.7 * picture_height, 5.0)
     bar = add_axes(width - 0.8, bottom + (picture_height - bar_height) / 2, 0.14, bar_height)
-    figure.suptitle(title, y=1 - 0.12 / height, va="top", fontsize=11)
-    figure.text(0.5, 0.1 / height, caption, ha="center", va="bottom", fontsize=9)
+    figure.suptitle(title, y=1 - 0.12 / height, va="top", fontsize=11, parse_math=False)
+    figure.text(0.5, 0.1 / height, caption, ha="center", va="bottom", fontsize=9, parse_math=False)
     figure.legend(
         handles=legend,
         loc="upper center",

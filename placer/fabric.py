@@ -19,7 +19,8 @@ from placer.errors import InputError
 IntArray = NDArray[np.int32]
 
 
-MAX_VALUE = 1 << 24  # of any rate, latency or size but the memory capacity
+MAX_VALUE = 4096  # of any rate, latency or size but the memory capacity
+MAX_CAPACITY = 1 << 30  # bytes of a memory unit
 PRODUCT = "matmul"  # name in `ops` of all matrix products
 
 
@@ -290,12 +291,13 @@ def _validate(fabric: Fabric) -> None:
     for group in ("link", "local", "compute", "memory", "dram"):
         spec = getattr(fabric, group)
         for name in spec.__dataclass_fields__:
-            _require_range(where, f"{group}.{name}", getattr(spec, name))
+            most = MAX_CAPACITY if name == "capacity_bytes" else MAX_VALUE
+            _require_range(where, f"{group}.{name}", getattr(spec, name), most)
     for op, op_spec in fabric.ops.items():
-        _require_range(where, f"ops.{op}.depth_cycles", op_spec.depth_cycles)
-        _require_range(where, f"ops.{op}.cycles_per_vector", op_spec.cycles_per_vector)
+        _require_range(where, f"ops.{op}.depth_cycles", op_spec.depth_cycles, MAX_VALUE)
+        _require_range(where, f"ops.{op}.cycles_per_vector", op_spec.cycles_per_vector, MAX_VALUE)
 
 
-def _require_range(where: str, name: str, value: int) -> None:
-    if not 1 <= value <= MAX_VALUE:
-        raise InputError(f"{where}: {name}={value} is out of range; allowed 1 to {MAX_VALUE}")
+def _require_range(where: str, name: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise InputError(f"{where}: {name}={value} is out of range; allowed 1 to {most}")

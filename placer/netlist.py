@@ -105,11 +105,6 @@ def _validate(netlist: Netlist) -> None:
             raise InputError(f"{where}: slots={unit.slots}, bytes={unit.bytes}; need slots >= 1")
         if max(unit.cycles, unit.depth_cycles, unit.slots) > MAX_COUNT:
             raise InputError(f"{where}: a count is above the largest allowed, {MAX_COUNT}")
-    used = {end for flow in netlist.flows for end in (flow.source, *flow.targets)}
-    for unit_id in set(range(netlist.num_units)) - used:
-        raise InputError(
-            f"netlist {netlist.name!r}: unit {unit_id} ({netlist.units[unit_id].name}) has no flow"
-        )
     for flow_id, flow in enumerate(netlist.flows):
         where = f"netlist {netlist.name!r}: flow {flow_id} ({flow.name})"
         _validate_flow(netlist, flow, where)

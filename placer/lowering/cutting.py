@@ -181,8 +181,10 @@ def _views_below(graph: DataflowGraph, tensor: str) -> Iterator[Op]:
 
 def _rows_are_independent(graph: DataflowGraph, group: Group) -> bool:
     """Whether a tile of rows of all inputs gives the same rows of the output (or adds to it)."""
+    if group.main.kind == OpKind.MATMUL or group.main.attributes.causal:
+        return False  # every row needs all rows, or its own number
     views = [view for name in group.main.inputs for view in _views_below(graph, name)]
-    return group.main.kind != OpKind.MATMUL and all(v.kind != OpKind.TRANSPOSE for v in views)
+    return all(view.kind != OpKind.TRANSPOSE for view in views)
 
 
 def _heads_are_independent(graph: DataflowGraph, group: Group) -> bool:
@@ -233,7 +235,7 @@ def _signature(graph: DataflowGraph, groups: tuple[Group, ...]) -> tuple[object,
     parts: list[object] = [graph.tensors[name].shape for name in order[: len(loads)]]
     for group in groups:
         wiring = tuple(
-            (number[name], tuple(v.kind for v in _views_below(graph, tensor)))
+            (number[name], tuple((v.kind, v.attributes) for v in _views_below(graph, tensor)))
             for tensor in group.main.inputs
             for name in sorted(stored(graph, tensor), key=graph.position)
         )

@@ -48,6 +48,8 @@ def lower(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL) -> N
     if not 0 < fill <= 1:
         raise InputError(f"fill={fill} is out of range; allowed: above 0 up to 1")
     groups = form_groups(graph)
+    if not groups:
+        raise InputError(f"graph {graph.name!r} has no op that computes; nothing to place")
     budget = max(1, int(fill * fabric.num_sites(SiteKind.COMPUTE)))
     splits = balance(fabric, graph, groups, budget)
     draft = _Draft()

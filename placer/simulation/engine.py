@@ -24,12 +24,12 @@ RUNNING = -1
 class Limits(NamedTuple):
     """When a simulation ends (docs/simulator.md, "Steady state")."""
 
-    warmup_samples: int = 1
-    window_samples: int = 4
+    warmup_samples: int = 2
+    window_samples: int = 6
     tolerance: float = 0.01
     max_cycles: int = 2_000_000
     max_samples: int = 256
-    statistics_from_sample: int = 1  # statistics count after this sample; -1: from cycle 0
+    statistics_from_sample: int = 2  # statistics count after this sample; -1: from cycle 0
 
 
 class Outcome(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from placer.decision import Decisions
-from placer.fabric import Fabric
+from placer.errors import InputError
+from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist
 from placer.simulation import records as at
 from placer.simulation.critical import describe_critical
@@ -31,6 +32,7 @@ def run_with_layout(
     fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits
 ) -> tuple[Outcome, Layout]:
     """Outcome, and the cells as the last decision left them."""
+    _require_flows(netlist)
     max_nodes, max_hops = tree_sizes(
         decisions.route_start, decisions.links, decisions.parents, fabric.topology.num_mesh_links
     )
@@ -42,6 +44,16 @@ def run_with_layout(
         decisions.route_start, decisions.links, decisions.parents,
     )  # fmt: skip
     return outcome, layout
+
+
+def _require_flows(netlist: Netlist) -> None:
+    used = {end for flow in netlist.flows for end in (flow.source, *flow.targets)}
+    for number, unit in enumerate(netlist.units):
+        if number not in used and unit.kind != SiteKind.COMPUTE:
+            raise InputError(
+                f"unit {unit.name!r} has no flows; a buffer or port needs one or more, "
+                "or it never finishes a sample"
+            )
 
 
 def finish_cycles(layout: Layout) -> list[list[int]]:

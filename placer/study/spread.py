@@ -22,7 +22,7 @@ from placer.config import run_command, to_dataclass
 from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind
-from placer.files import make_folder, write_atomic
+from placer.files import make_folder, require_folder, write_atomic
 from placer.lowering import lower, macs_for_cycles
 from placer.netlist import Netlist
 from placer.placement import random_sites
@@ -172,6 +172,7 @@ def main(config: DictConfig) -> None:
             raise InputError(f"unknown family {family!r}; allowed: {', '.join(FAMILIES)}")
     if settings.netlists < 1 or settings.placements < 4:
         raise InputError("netlists must be at least 1 and placements at least 4")
+    require_folder(settings.output)
     work = [(family, k) for family in settings.families for k in range(settings.netlists)]
     results = []
     with Progress(transient=True) as progress:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from placer import bench
 from placer.config import load_fabric
+from placer.simulation import Status, simulate_stack
+from placer.simulation.engine import Outcome
 from placer.workloads import FAMILIES
 
 pytestmark = pytest.mark.slow
@@ -51,14 +54,14 @@ def test_the_engines_are_compared() -> None:
 
 
 def test_the_first_label_is_a_steady_period(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes = []
+    outcomes: list[Outcome] = []
 
-    def remember(*arguments: object) -> object:
+    def remember(*arguments: Any) -> Outcome:
         outcomes.append(simulate_stack(*arguments))
         return outcomes[-1]
 
-    simulate_stack = bench.simulate_stack
-    monkeypatch.setattr(bench, "simulate_stack", remember)
+    monkeypatch.setattr("placer.bench.simulate_stack", remember)
     bench.first_label()
     (outcome,) = outcomes
+    assert outcome.status[0] == Status.STEADY
     assert outcome.cycles_per_sample[0] > 0

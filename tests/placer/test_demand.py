@@ -129,7 +129,7 @@ def test_random_case_is_not_faster_than_its_demand(seed: int) -> None:
 def test_workload_is_not_faster_than_its_demand(family: str, training: bool) -> None:
     netlist = netlist_of(family, training)
     for method in (RoutingMethod.MIXED, RoutingMethod.NEGOTIATED):
-        decisions = random_decisions(netlist, 3, seed=5, method=method)
+        decisions = random_decisions(netlist, 2, seed=5, method=method)
         outcome = simulate_stack(SMALL, netlist, decisions)
         assert (outcome.status == Status.STEADY).all()
         for index in range(len(decisions)):

@@ -283,14 +283,15 @@ def barrier_beside_a_stream(window: int) -> ReferenceResult:
 
 
 def test_deadlock_is_detected() -> None:
-    # Hops of 1 cycle, B and C 2 hops west and east of A. A fires in 0..5: 4 vectors of A -> C have
-    # left (its credits), 2 fill the output queue. B gets 6 vectors: injected in 1..4 and, with the
-    # credits that are back after 4 + 2 + 1 = 7 cycles, in 8 and 9. B takes the last in 9 + 4 = 13,
-    # its credit is visible in 13 + 2 + 1 = 16, and from then on nothing is on its way.
+    # Hops of 1 cycle, B and C 2 hops west and east of A. A fires in 0..6: 4 vectors of A -> C have
+    # left (its credits), 3 fill the output queue (2 places and 1 of the pipeline). B gets 7
+    # vectors: injected in 1..4 and, with the credits that are back after 4 + 2 + 1 = 7 cycles, in
+    # 8..10. B takes the last in 10 + 4 = 14, its credit is visible in 14 + 2 + 1 = 17, and from
+    # then on nothing is on its way.
     result = barrier_beside_a_stream(window=4)
     assert result.status == Status.DEADLOCK
-    assert result.cycles_simulated == 17
-    assert result.unit_time == [[6, 0, 11, 0], [6, 11, 0, 0], [0, 17, 0, 0]]
+    assert result.cycles_simulated == 18
+    assert result.unit_time == [[7, 0, 11, 0], [7, 11, 0, 0], [0, 18, 0, 0]]
     assert (result.samples, result.first_sample_cycles) == (0, -1)
     assert math.isnan(result.cycles_per_sample)
 

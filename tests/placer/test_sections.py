@@ -168,7 +168,6 @@ def test_any_cut_computes_what_the_graph_computes(
     assert_equivalent(GRAPHS[name], segments)
 
 
-@pytest.mark.xfail(reason="a tile of rows of a causal softmax does not know its place", strict=True)
 def test_a_causal_softmax_alone_is_not_cut_into_rows() -> None:
     graph = build(ModelSpec("gpt2", 1, sequence=1024))
     segments = find_segments(SMALL, graph, DEFAULT_FILL, set())
