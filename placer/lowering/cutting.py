@@ -12,7 +12,6 @@ from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, Shape
 from placer.lowering.groups import Group, form_groups, stored
 from placer.lowering.regions import VIEW_KINDS
-from placer.lowering.sharding import DEFAULT_FILL
 from placer.ops import SOURCE_KINDS
 
 MIN_SAMPLE_CYCLES = 600  # samples are tiles at least this long: shorter ones are all overhead
@@ -72,14 +71,14 @@ def find_segments(
     for end in range(1, len(groups) + 1):
         choices = []
         for start in range(end - 1, max(-1, end - most - 1), -1):
-            if _is_too_long(fabric, graph, tuple(groups[start:end])):
+            if _is_too_long(fabric, graph, tuple(groups[start:end]), fill):
                 break
-            segment = _segment(fabric, graph, tuple(groups[start:end]))
+            segment = _segment(fabric, graph, tuple(groups[start:end]), fill)
             if segment is None or (segment.signature in refused and segment.num_groups > 1):
                 if end - start > 1:
                     continue
                 segment = segment or _untiled(graph, tuple(groups[start:end]))
-            cost = _cost(fabric, graph, segment)
+            cost = _cost(fabric, graph, segment, fill)
             choices.append((best[start][0] + cost, start, segment))
         best.append(min(choices, key=lambda choice: choice[0]))
     segments: list[Segment] = []
@@ -93,7 +92,9 @@ def find_segments(
     return segments[::-1]
 
 
-def _is_too_long(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]) -> bool:
+def _is_too_long(
+    fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...], fill: float
+) -> bool:
     """Whether no segment that contains these groups can be a section."""
     if len(groups) == 1:
         return False
@@ -102,13 +103,15 @@ def _is_too_long(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]
     shape = graph.tensors[groups[-1].output].shape
     rows = _num_rows(graph, groups[-1])
     most_samples = max(rows // MIN_TILE_ROWS, shape[0] if len(shape) == 3 else 1)
-    cycles = _work_cycles(fabric, graph, groups) / most_samples
+    cycles = _work_cycles(fabric, graph, groups, fill) / most_samples
     return weights * fabric.element_bytes > WEIGHT_SHARE * room or cycles > MAX_SAMPLE_CYCLES
 
 
-def _segment(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]) -> Segment | None:
+def _segment(
+    fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...], fill: float
+) -> Segment | None:
     """The segment of some groups with its tiling; None if it cannot be a section."""
-    tiling = _choose_tiling(fabric, graph, groups)
+    tiling = _choose_tiling(fabric, graph, groups, fill)
     if tiling is None:
         return None
     return Segment(groups, tiling, (tiling, *_signature(graph, groups)))
@@ -125,19 +128,21 @@ def _weight_elements(graph: DataflowGraph, group: Group) -> int:
     return graph.tensors[group.main.inputs[0]].columns * graph.tensors[group.output].columns
 
 
-def _work_cycles(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]) -> float:
+def _work_cycles(
+    fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...], fill: float
+) -> float:
     """Cycles that all compute units together need for the groups, whole input."""
     macs = sum(graph.macs(group.main) for group in groups)
     vectors = sum(graph.tensors[group.output].elements for group in groups)
     busy = macs / fabric.compute.macs_per_cycle + vectors / fabric.elements_per_vector
-    return busy / (DEFAULT_FILL * fabric.num_sites(SiteKind.COMPUTE))
+    return busy / (fill * fabric.num_sites(SiteKind.COMPUTE))
 
 
 def _choose_tiling(
-    fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]
+    fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...], fill: float
 ) -> Tiling | None:
     """The smallest samples that are not too short; None if even they are too long."""
-    cycles = _work_cycles(fabric, graph, groups)
+    cycles = _work_cycles(fabric, graph, groups, fill)
     axis = _tile_axis(graph, groups)
     if axis == TileAxis.NONE:
         return Tiling(axis, 1) if cycles <= MAX_SAMPLE_CYCLES or len(groups) == 1 else None
@@ -195,11 +200,11 @@ def _heads_are_independent(graph: DataflowGraph, group: Group) -> bool:
     return all(view.kind in (OpKind.SPLIT_HEADS, OpKind.TRANSPOSE) for view in views)
 
 
-def _cost(fabric: Fabric, graph: DataflowGraph, segment: Segment) -> float:
+def _cost(fabric: Fabric, graph: DataflowGraph, segment: Segment, fill: float) -> float:
     loads, stores = crossing(graph, segment.groups)
     vectors = sum(graph.tensors[n].elements for n in loads | stores) / fabric.elements_per_vector
     rate = fabric.dram.channels * fabric.dram.burst_vectors / fabric.dram.burst_cycles
-    compute = _work_cycles(fabric, graph, segment.groups)
+    compute = _work_cycles(fabric, graph, segment.groups, fill)
     return max(compute, vectors / rate) + SWITCH_CYCLES
 
 

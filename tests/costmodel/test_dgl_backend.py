@@ -58,6 +58,7 @@ def test_gradients_flow_back_along_the_edges(graph: dgl.DGLGraph) -> None:
     torch.testing.assert_close(features.grad, torch.tensor([[100.0], [100.0], [1001.0], [0.0]]))
 
 
+@pytest.mark.slow
 def test_import_is_silent_and_writes_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import costmodel.dgl_backend"],

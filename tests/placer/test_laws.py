@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from placer.decision import Decisions
@@ -216,4 +216,5 @@ def test_throughput_of_random_cases_never_exceeds_the_bound(seed: int) -> None:
     fabric, netlist, decisions = random_case(seed, deadlock_free=True)
     outcome = simulate_stack(fabric, netlist, decisions, Limits(max_cycles=50_000))
     assert outcome.status[0] != Status.DEADLOCK
-    assert not outcome.cycles_per_sample[0] < netlist.bound_cycles
+    assume(outcome.status[0] == Status.STEADY)  # a few are too slow for the limit
+    assert outcome.cycles_per_sample[0] >= netlist.bound_cycles

@@ -72,6 +72,7 @@ def mirrored(fabric: Fabric, site: int) -> int:
     return row * fabric.columns + fabric.columns - 1 - column
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(seeds)
 def test_mirrored_decision_behaves_alike(seed: int) -> None:

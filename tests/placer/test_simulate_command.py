@@ -374,6 +374,7 @@ def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_process_agrees_with_the_function(good_run: Path, tmp_path: Path) -> None:
     done = process(*GEMM, "seed=3", "output=out", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -64,6 +64,7 @@ def test_the_climb_shortens_wires_much_in_many_steps(family: str) -> None:
     assert wire_length(netlist, improved) < 0.8 * wire_length(netlist, sites)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_placement_matters(family: str, tmp_path: Path) -> None:
     config = SpreadConfig(

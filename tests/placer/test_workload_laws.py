@@ -19,6 +19,7 @@ from tests.placer.lowered_cases import KINDS, SMALL, netlist_of, random_decision
 LONG = Limits(warmup_samples=8, window_samples=24, tolerance=0.005, max_samples=400)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(
     st.sampled_from(KINDS), st.integers(0, 3), st.sampled_from(RoutingMethod), st.integers(0, 1000)
@@ -66,6 +67,7 @@ def slowdowns(workloads: list[tuple[str, bool]], num: int) -> dict[str, FloatArr
 MOST_SLOWDOWN = {"wider links": 1.03, "deeper FIFOs": 1.15, "larger windows": 1.15}
 
 
+@pytest.mark.slow
 def test_more_of_a_resource_is_hardly_ever_worse() -> None:
     for name, ratios in slowdowns(KINDS[::2], num=1).items():
         assert ratios.max() <= MOST_SLOWDOWN[name], name
@@ -118,6 +120,7 @@ def short_run_errors(num: int) -> FloatArray:
 
 # Of 144 random decisions the median was off by 1.1%, 9 of 10 by less than 9%, one by 18%: now and
 # then a pipeline keeps a pace for some samples before it falls into another.
+@pytest.mark.slow
 def test_period_agrees_with_a_run_six_times_as_long() -> None:
     assert np.median(short_run_errors(num=1)) <= 0.02
 
