@@ -34,7 +34,7 @@ from placer.study.local_search import improve
 from placer.study.spread import draw_netlist
 from placer.workloads import FAMILIES, build, default_spec
 
-SAMPLE_CYCLES = {"small": 120, "large": 120}
+SAMPLE_CYCLES = {"small": 80, "large": 80}
 NUM_PLACEMENTS = 16  # per netlist: half random, half improved
 
 
