@@ -37,37 +37,8 @@ from placer.simulation.measurement import Measurement
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class OpStyle:
-    """How units of an op look; gradient ops are hatched copies of their forward op."""
-
-    code: str  # before the number of the unit
-    colour: str
-
-
-# Light hues after the colour-blind-safe sets of Paul Tol and of Okabe and Ito; black text can be
-# read on them. More ops than such a set has colours, so the code on the unit is the second cue.
-_STYLES = {
-    "linear": OpStyle("L", "#4393C3"),
-    "matmul": OpStyle("M", "#77AADD"),
-    "add": OpStyle("A", "#99DDFF"),
-    "bias": OpStyle("Bi", "#CCEEFF"),
-    "scale": OpStyle("Sc", "#BBCC33"),
-    "relu": OpStyle("R", "#E69F00"),
-    "gelu": OpStyle("G", "#EE8866"),
-    "softmax": OpStyle("S", "#DD99BB"),
-    "layernorm": OpStyle("LN", "#44BB99"),
-    "weight_grad": OpStyle("WG", "#AAAADD"),
-    "buffer": OpStyle("B", "#F3E79B"),
-    "weights": OpStyle("W", "#D9B88A"),
-    "load": OpStyle("Ld", "#99CCBB"),
-    "store": OpStyle("St", "#CCAACC"),
-}
 # Without its palest part, which would be lost on the white ground.
 _LINK_COLOURS = ListedColormap(colormaps["viridis_r"](np.linspace(0.2, 1.0, 256)))
-_EMPTY_COLOUR = "#F4F4F4"
-_EDGE_COLOUR = "#666666"
-_CRITICAL_COLOUR = "#D00000"
 
 _TILE_INCHES = 0.62
 _UNIT_OFFSET = 0.44  # from the switch of a tile to the centre of its unit, in tiles
@@ -120,7 +91,7 @@ def placement_figure(
             f"the decision places {len(sites)} units, netlist {netlist.name!r} has "
             f"{netlist.num_units}; they must belong together"
         )
-    legend = _legend(netlist, measurement)
+    legend = legend(netlist, measurement)
     figure, axes, bar_axes = _page(fabric, title, legend, _caption(measurement))
     links, label = _draw_links(axes, fabric.topology, decision, measurement)
     figure.colorbar(links, cax=bar_axes, label=label)
@@ -216,7 +187,7 @@ def _frame(outline: FloatArray) -> Rectangle:
     """A box around an arrow, in the colour of what is critical."""
     low, high = outline.min(axis=0) - 0.04, outline.max(axis=0) + 0.04
     width, height = high - low
-    style: dict[str, Any] = {"fill": False, "edgecolor": _CRITICAL_COLOUR, "linewidth": 1.6}
+    style: dict[str, Any] = {"fill": False, "edgecolor": CRITICAL_COLOUR, "linewidth": 1.6}
     return Rectangle((low[0], low[1]), width, height, zorder=3, **style)
 
 
@@ -258,7 +229,7 @@ def _draw_sites(
     units_on = defaultdict(list)
     for unit_id, site in enumerate(sites):
         units_on[int(site)].append(unit_id)
-    labels = _unit_labels(netlist)
+    labels = unit_labels(netlist)
     centres = _site_xy(topology)
     switches = _switch_xy(topology, topology.site_switch)
     axes.add_collection(
@@ -267,10 +238,10 @@ def _draw_sites(
         )
     )
     for x, y in switches[: topology.num_switches]:
-        axes.add_patch(Circle((x, y), 0.06, color=_EDGE_COLOUR, zorder=3))
+        axes.add_patch(Circle((x, y), 0.06, color=EDGE_COLOUR, zorder=3))
     for site, centre in enumerate(centres):
         units = units_on[site]
-        colour = "none" if units else _EMPTY_COLOUR
+        colour = "none" if units else EMPTY_COLOUR
         kind = SiteKind(topology.site_kind[site])
         outline = axes.add_patch(_outline(kind, centre, colour, critical_unit in units))
         if units:
@@ -279,39 +250,12 @@ def _draw_sites(
             axes.text(centre[0], centre[1], label, ha="center", va="center", fontsize=7, zorder=6)
 
 
-def _unit_labels(netlist: Netlist) -> list[str]:
-    """Code of the op and the number of the unit among those of its op."""
-    seen: dict[str, int] = defaultdict(int)
-    labels = []
-    for unit in netlist.units:
-        labels.append(f"{_style(unit.op).code}{seen[unit.op]}")
-        seen[unit.op] += 1
-    return labels
-
-
-def _style(op: str) -> OpStyle:
-    forward = op if op in _STYLES else op.removesuffix("_grad")
-    style = _STYLES.get(forward, OpStyle(op[:2].title(), "#AAAAAA"))
-    return style if op == forward else OpStyle(f"{style.code}'", style.colour)
-
-
-def _paint(op: str) -> dict[str, Any]:
-    """Arguments that give a patch the look of an op."""
-    is_gradient = op not in _STYLES and op.endswith("_grad")
-    return {
-        "facecolor": _style(op).colour,
-        "hatch": "///" if is_gradient else "",
-        "edgecolor": "#FFFFFF99",  # of the hatching
-        "linewidth": 0,
-    }
-
-
 def _outline(kind: SiteKind, centre: FloatArray, colour: str, is_critical: bool) -> Patch:
     """Compute units are square, memory units round, ports flat boxes."""
     x, y = float(centre[0]), float(centre[1])
     edge: dict[str, Any] = {
         "facecolor": colour,
-        "edgecolor": _CRITICAL_COLOUR if is_critical else _EDGE_COLOUR,
+        "edgecolor": CRITICAL_COLOUR if is_critical else EDGE_COLOUR,
         "linewidth": 2.4 if is_critical else 0.7,
         "zorder": 5,
     }
@@ -326,21 +270,6 @@ def _fill_site(axes: Axes, outline: Patch, ops: list[str]) -> None:
     box = outline.get_path().get_extents(outline.get_patch_transform())
     width = box.width / len(ops)
     for i, op in enumerate(ops):
-        stripe = Rectangle((box.x0 + i * width, box.y0), width, box.height, zorder=4, **_paint(op))
+        stripe = Rectangle((box.x0 + i * width, box.y0), width, box.height, zorder=4, **paint(op))
         axes.add_patch(stripe)
         stripe.set_clip_path(outline)
-
-
-def _legend(netlist: Netlist, measurement: Measurement | None) -> list[Artist]:
-    counts = Counter(unit.op for unit in netlist.units)
-    known = [op for op in _STYLES if op in counts]
-    entries: list[Artist] = [
-        Patch(label=f"{_style(op).code}  {op} ({counts[op]})", **_paint(op))
-        for op in known + sorted(counts.keys() - _STYLES.keys())
-    ]
-    empty: dict[str, Any] = {"linestyle": "", "color": _EMPTY_COLOUR, "mec": _EDGE_COLOUR}
-    entries.append(Line2D([], [], marker="s", markersize=8, label="empty compute", **empty))
-    entries.append(Line2D([], [], marker="o", markersize=8, label="empty memory", **empty))
-    if measurement is not None:
-        entries.append(Patch(fill=False, edgecolor=_CRITICAL_COLOUR, label="critical"))
-    return entries

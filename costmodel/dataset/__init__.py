@@ -1,0 +1,1 @@
+"""Labelled PnR decisions: generation, storage, splits, report."""

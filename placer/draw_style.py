@@ -1,0 +1,87 @@
+"""How the units of a picture look: colour, code and hatching by op, and the legend of them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.artist import Artist
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from placer.netlist import Netlist
+
+EMPTY_COLOUR = "#F4F4F4"
+EDGE_COLOUR = "#666666"
+CRITICAL_COLOUR = "#D00000"
+
+
+@dataclass(frozen=True, slots=True)
+class OpStyle:
+    """How units of an op look; gradient ops are hatched copies of their forward op."""
+
+    code: str  # before the number of the unit
+    colour: str
+
+
+# Light hues after the colour-blind-safe sets of Paul Tol and of Okabe and Ito; black text can be
+# read on them. More ops than such a set has colours, so the code on the unit is the second cue.
+_STYLES = {
+    "linear": OpStyle("L", "#4393C3"),
+    "matmul": OpStyle("M", "#77AADD"),
+    "add": OpStyle("A", "#99DDFF"),
+    "bias": OpStyle("Bi", "#CCEEFF"),
+    "scale": OpStyle("Sc", "#BBCC33"),
+    "relu": OpStyle("R", "#E69F00"),
+    "gelu": OpStyle("G", "#EE8866"),
+    "softmax": OpStyle("S", "#DD99BB"),
+    "layernorm": OpStyle("LN", "#44BB99"),
+    "weight_grad": OpStyle("WG", "#AAAADD"),
+    "buffer": OpStyle("B", "#F3E79B"),
+    "weights": OpStyle("W", "#D9B88A"),
+    "load": OpStyle("Ld", "#99CCBB"),
+    "store": OpStyle("St", "#CCAACC"),
+}
+
+
+def unit_labels(netlist: Netlist) -> list[str]:
+    """Code of the op and the number of the unit among those of its op."""
+    seen: dict[str, int] = defaultdict(int)
+    labels = []
+    for unit in netlist.units:
+        labels.append(f"{_style(unit.op).code}{seen[unit.op]}")
+        seen[unit.op] += 1
+    return labels
+
+
+def _style(op: str) -> OpStyle:
+    forward = op if op in _STYLES else op.removesuffix("_grad")
+    style = _STYLES.get(forward, OpStyle(op[:2].title(), "#AAAAAA"))
+    return style if op == forward else OpStyle(f"{style.code}'", style.colour)
+
+
+def paint(op: str) -> dict[str, Any]:
+    """Arguments that give a patch the look of an op."""
+    is_gradient = op not in _STYLES and op.endswith("_grad")
+    return {
+        "facecolor": _style(op).colour,
+        "hatch": "///" if is_gradient else "",
+        "edgecolor": "#FFFFFF99",  # of the hatching
+        "linewidth": 0,
+    }
+
+
+def legend(netlist: Netlist, measurement: Measurement | None) -> list[Artist]:
+    counts = Counter(unit.op for unit in netlist.units)
+    known = [op for op in _STYLES if op in counts]
+    entries: list[Artist] = [
+        Patch(label=f"{_style(op).code}  {op} ({counts[op]})", **paint(op))
+        for op in known + sorted(counts.keys() - _STYLES.keys())
+    ]
+    empty: dict[str, Any] = {"linestyle": "", "color": EMPTY_COLOUR, "mec": EDGE_COLOUR}
+    entries.append(Line2D([], [], marker="s", markersize=8, label="empty compute", **empty))
+    entries.append(Line2D([], [], marker="o", markersize=8, label="empty memory", **empty))
+    if measurement is not None:
+        entries.append(Patch(fill=False, edgecolor=CRITICAL_COLOUR, label="critical"))
+    return entries
