@@ -8,8 +8,7 @@ side, like road traffic.
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -23,29 +22,39 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch, Rectangle
-from numpy.typing import NDArray
 
 from placer.decision import Decisions
+from placer.draw_geometry import FloatArray, IntArray, arrow_outlines, site_lines
+from placer.draw_style import (
+    CRITICAL_COLOUR,
+    EDGE_COLOUR,
+    EMPTY_COLOUR,
+    legend_entries,
+    paint,
+    unit_labels,
+)
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind, Topology
 from placer.files import write_atomic
 from placer.netlist import Netlist
-from placer.simulation.measurement import Measurement
+from placer.simulation.critical import CriticalResource, ResourceKind, find_critical
+from placer.simulation.measurement import Measurement, Status
 
-FloatArray = NDArray[np.float64]
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is framed in the colour of the critical resource."""
+
+    links: frozenset[int] = frozenset()
+    sites: frozenset[int] = frozenset()
 
 
 # Without its palest part, which would be lost on the white ground.
 _LINK_COLOURS = ListedColormap(colormaps["viridis_r"](np.linspace(0.2, 1.0, 256)))
 
 _TILE_INCHES = 0.62
-_UNIT_OFFSET = 0.44  # from the switch of a tile to the centre of its unit, in tiles
 _UNIT_SIZE = 0.54
-_PORT_DISTANCE = 0.95  # from the outermost switch or unit to the centre of a port
-_LINK_OFFSET = 0.065  # from the line between two switches to each of its two links
-_LINK_GAP = 0.13  # from a switch to the ends of its links
 
 
 def draw_placement(
@@ -91,11 +100,13 @@ def placement_figure(
             f"the decision places {len(sites)} units, netlist {netlist.name!r} has "
             f"{netlist.num_units}; they must belong together"
         )
-    legend = legend(netlist, measurement)
+    marks = _marks(fabric, netlist, decision, measurement)
+    legend = legend_entries(netlist, has_critical=marks != Marks())
     figure, axes, bar_axes = _page(fabric, title, legend, _caption(measurement))
     links, label = _draw_links(axes, fabric.topology, decision, measurement)
     figure.colorbar(links, cax=bar_axes, label=label)
-    _draw_sites(axes, fabric.topology, netlist, sites, _critical_unit(netlist, measurement))
+    _draw_sites(axes, fabric.topology, netlist, sites, marks.sites)
+    _frame_links(axes, fabric.topology, marks.links)
     return figure
 
 
@@ -148,15 +159,35 @@ def _caption(measurement: Measurement | None) -> str:
     )
 
 
-def _critical_unit(netlist: Netlist, measurement: Measurement | None) -> int | None:
-    """The unit that the measurement names as critical; the longest name that occurs wins."""
-    text = "" if measurement is None else measurement.critical
-    found = [
-        unit_id
-        for unit_id, unit in enumerate(netlist.units)
-        if re.search(rf"(?<!\w){re.escape(unit.name)}(?!\w)", text)
-    ]
-    return max(found, key=lambda unit_id: len(netlist.units[unit_id].name), default=None)
+def _marks(
+    fabric: Fabric, netlist: Netlist, decision: Decisions, measurement: Measurement | None
+) -> Marks:
+    """Where the critical resource is; nowhere if no period was measured."""
+    if measurement is None or measurement.status == Status.DEADLOCK:
+        return Marks()
+    if math.isnan(measurement.cycles_per_sample):
+        return Marks()
+    critical = find_critical(fabric, netlist, decision, measurement.cycles_per_sample)
+    return _marks_of(critical, netlist, decision)
+
+
+def _marks_of(critical: CriticalResource, netlist: Netlist, decision: Decisions) -> Marks:
+    """A unit, or port of a memory, by its site; a flow by its way; DRAM by the ports in use."""
+    sites, resource_id = decision.sites[0], critical.resource_id
+    match critical.kind:
+        case ResourceKind.UNIT:
+            return Marks(sites=frozenset({int(sites[resource_id])}))
+        case ResourceKind.READ_PORT | ResourceKind.WRITE_PORT:
+            return Marks(sites=frozenset({resource_id}))
+        case ResourceKind.LINK:
+            return Marks(links=frozenset({resource_id}))
+        case ResourceKind.FLOW:
+            links, _ = decision.route(resource_id)
+            return Marks(links=frozenset(links.tolist()))
+        case ResourceKind.DRAM:
+            units = enumerate(netlist.units)
+            ports = (int(sites[unit_id]) for unit_id, unit in units if unit.kind == SiteKind.PORT)
+            return Marks(sites=frozenset(ports))
 
 
 def _draw_links(
@@ -170,80 +201,52 @@ def _draw_links(
     else:
         values = measurement.link_utilisation[:num_mesh]
         label, top = "utilisation of links", 1.0
-    source, target = topology.link_source[:num_mesh], topology.link_target[:num_mesh]
-    arrows = _arrows(_switch_xy(topology, source), _switch_xy(topology, target), values / top)
+    arrows = arrow_outlines(topology, values / top)
     is_used = values > 0
     axes.add_collection(PolyCollection(list(arrows[~is_used]), facecolor="#DDDDDD", linewidth=0))
     used = PolyCollection(list(arrows[is_used]), cmap=_LINK_COLOURS, linewidth=0, zorder=2)
     used.set_array(values[is_used])
     used.set_clim(0, top)
     axes.add_collection(used)
-    if measurement is not None and is_used.any():
-        axes.add_patch(_frame(arrows[int(values.argmax())]))
     return used, label
 
 
-def _frame(outline: FloatArray) -> Rectangle:
-    """A box around an arrow, in the colour of what is critical."""
-    low, high = outline.min(axis=0) - 0.04, outline.max(axis=0) + 0.04
-    width, height = high - low
-    style: dict[str, Any] = {"fill": False, "edgecolor": CRITICAL_COLOUR, "linewidth": 1.6}
-    return Rectangle((low[0], low[1]), width, height, zorder=3, **style)
-
-
-def _arrows(start: FloatArray, end: FloatArray, load: FloatArray) -> FloatArray:
-    """Outlines [num_links, 7, 2] of arrows that are as thick as their `load` in 0..1."""
-    along = end - start
-    aside = np.stack([-along[:, 1], along[:, 0]], axis=1)  # to the right of the way, y goes down
-    tail = start + _LINK_GAP * along + _LINK_OFFSET * aside
-    tip = end - _LINK_GAP * along + _LINK_OFFSET * aside
-    neck = tip - 0.16 * along
-    shaft = (0.008 + 0.03 * load)[:, None] * aside
-    head = (0.025 + 0.035 * load)[:, None] * aside
-    outline = [tail - shaft, neck - shaft, neck - head, tip, neck + head, neck + shaft]
-    return np.stack([*outline, tail + shaft], axis=1)
-
-
-def _switch_xy(topology: Topology, switch: NDArray[np.int32]) -> FloatArray:
-    return np.stack([switch % topology.columns, switch // topology.columns], axis=1).astype(float)
-
-
-def _site_xy(topology: Topology) -> FloatArray:
-    """Centre [num_sites, 2] of every site."""
-    xy = _switch_xy(topology, topology.site_switch)
-    is_port = topology.site_kind == SiteKind.PORT
-    is_left = xy[:, 0] == 0
-    xy[~is_port] += _UNIT_OFFSET
-    xy[is_port & is_left, 0] -= _PORT_DISTANCE
-    xy[is_port & ~is_left, 0] += _UNIT_OFFSET + _PORT_DISTANCE
-    return xy
+def _frame_links(axes: Axes, topology: Topology, links: frozenset[int]) -> None:
+    """A box around the arrow of a mesh link; the line from a switch to its unit, retraced."""
+    num_mesh = topology.num_mesh_links
+    thickest = arrow_outlines(topology, np.ones(num_mesh))
+    for outline in thickest[[link for link in links if link < num_mesh]]:
+        low, high = outline.min(axis=0) - 0.04, outline.max(axis=0) + 0.04
+        box = Rectangle(tuple(low), *(high - low), fill=False, zorder=3)
+        box.set(edgecolor=CRITICAL_COLOUR, linewidth=1.6)
+        axes.add_patch(box)
+    local = [(link - num_mesh) % topology.num_sites for link in links if link >= num_mesh]
+    lines = site_lines(topology)[local]
+    axes.add_collection(
+        LineCollection(list(lines), colors=CRITICAL_COLOUR, linewidths=2.4, zorder=2)
+    )
 
 
 def _draw_sites(
     axes: Axes,
     topology: Topology,
     netlist: Netlist,
-    sites: NDArray[np.int32],
-    critical_unit: int | None,
+    sites: IntArray,
+    critical_sites: frozenset[int],
 ) -> None:
     units_on = defaultdict(list)
     for unit_id, site in enumerate(sites):
         units_on[int(site)].append(unit_id)
     labels = unit_labels(netlist)
-    centres = _site_xy(topology)
-    switches = _switch_xy(topology, topology.site_switch)
-    axes.add_collection(
-        LineCollection(
-            list(np.stack([switches, centres], axis=1)), colors="#AAAAAA", linewidths=0.8, zorder=1
-        )
-    )
-    for x, y in switches[: topology.num_switches]:
+    lines = site_lines(topology)
+    axes.add_collection(LineCollection(list(lines), colors="#AAAAAA", linewidths=0.8, zorder=1))
+    for x, y in lines[: topology.num_switches, 0]:
         axes.add_patch(Circle((x, y), 0.06, color=EDGE_COLOUR, zorder=3))
-    for site, centre in enumerate(centres):
+    for site, centre in enumerate(lines[:, 1]):
         units = units_on[site]
         colour = "none" if units else EMPTY_COLOUR
         kind = SiteKind(topology.site_kind[site])
-        outline = axes.add_patch(_outline(kind, centre, colour, critical_unit in units))
+        outline = axes.add_patch(_outline(kind, centre, colour, site in critical_sites))
         if units:
             _fill_site(axes, outline, [netlist.units[unit].op for unit in units])
             label = labels[units[0]] if len(units) == 1 else f"{len(units)}x"

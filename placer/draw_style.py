@@ -72,7 +72,7 @@ def paint(op: str) -> dict[str, Any]:
     }
 
 
-def legend(netlist: Netlist, measurement: Measurement | None) -> list[Artist]:
+def legend_entries(netlist: Netlist, *, has_critical: bool) -> list[Artist]:
     counts = Counter(unit.op for unit in netlist.units)
     known = [op for op in _STYLES if op in counts]
     entries: list[Artist] = [
@@ -82,6 +82,6 @@ def legend(netlist: Netlist, measurement: Measurement | None) -> list[Artist]:
     empty: dict[str, Any] = {"linestyle": "", "color": EMPTY_COLOUR, "mec": EDGE_COLOUR}
     entries.append(Line2D([], [], marker="s", markersize=8, label="empty compute", **empty))
     entries.append(Line2D([], [], marker="o", markersize=8, label="empty memory", **empty))
-    if measurement is not None:
+    if has_critical:
         entries.append(Patch(fill=False, edgecolor=CRITICAL_COLOUR, label="critical"))
     return entries

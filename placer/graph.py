@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from placer.errors import InputError
+from placer.files import read_text
 from placer.ops import (
     ATTRIBUTES,
     SINK_KINDS,
@@ -29,7 +31,7 @@ from placer.ops import (
 )
 
 __all__ = ["DataflowGraph", "Op", "OpAttributes", "OpKind", "Shape", "Tensor"]
-__all__ += ["from_json", "to_json"]
+__all__ += ["from_json", "load_graph", "to_json"]
 
 SCHEMA_VERSION = 1
 
@@ -237,28 +239,37 @@ def _op_to_dict(graph: DataflowGraph, op: Op) -> dict[str, Any]:
     }
 
 
+def load_graph(path: Path) -> DataflowGraph:
+    """The graph in a JSON file; InputError names the file and says what is wrong with it."""
+    text = read_text(path)
+    try:
+        return from_json(text)
+    except InputError as error:
+        raise InputError(f"graph file {path}: {error}") from error
+
+
 def from_json(text: str) -> DataflowGraph:
-    """Read a graph; InputError says what is wrong with a file that is not one.
+    """Read a graph; InputError says what is wrong with a text that is not one.
 
     Shapes are needed for loads and embeddings only; where given for other ops, they must agree.
     """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"graph file: not valid JSON ({error}); is it complete?") from error
-    document = _object("graph file", data, {"schema", "name", "family", "ops"})
-    schema = _value("graph file", "schema", document["schema"], int)
+        raise InputError(f"not valid JSON ({error}); is it complete?") from error
+    document = _object("graph", data, {"schema", "name", "family", "ops"})
+    schema = _value("graph", "schema", document["schema"], int)
     if schema != SCHEMA_VERSION:
-        raise InputError(f"graph file: schema {schema}; this version reads {SCHEMA_VERSION}")
-    name = _value("graph file", "name", document["name"], str)
-    family = _value("graph file", "family", document["family"], str)
-    entries = _value("graph file", "ops", document["ops"], list)
-    ops = [_op_from_dict(f"graph file, op {i}", entry) for i, entry in enumerate(entries)]
+        raise InputError(f"graph: schema {schema}; this version reads {SCHEMA_VERSION}")
+    name = _value("graph", "name", document["name"], str)
+    family = _value("graph", "family", document["family"], str)
+    entries = _value("graph", "ops", document["ops"], list)
+    ops = [_op_from_dict(f"op {i}", entry) for i, entry in enumerate(entries)]
     graph = DataflowGraph(name, family, tuple(op for op, _ in ops))
     for op, shape in ops:
         if shape and shape != graph.tensors[op.name].shape:
             seen, right = list(shape), list(graph.tensors[op.name].shape)
-            raise InputError(f"graph file: op {op.name!r} has shape {seen}; should be {right}")
+            raise InputError(f"op {op.name!r} has shape {seen}; should be {right}")
     return graph
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+from rich.table import Column, Table
 
 from placer.check import check
 from placer.config import run_command, to_dataclass
@@ -22,8 +22,8 @@ from placer.decision_file import load_decision, save_decision
 from placer.draw import draw_placement
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind
-from placer.files import make_folder, read_text, require_folder, write_atomic
-from placer.graph import DataflowGraph, from_json
+from placer.files import make_folder, require_folder, write_atomic
+from placer.graph import DataflowGraph, load_graph
 from placer.lowering import Section, lower_sections, macs_for_cycles
 from placer.lowering.groups import is_compute
 from placer.netlist import Netlist
@@ -34,6 +34,7 @@ from placer.workloads import WorkloadConfig, build, resolve
 
 RESULT_SCHEMA = 1
 NUM_STALLS = 5  # units listed in the summary
+FILE_COLUMNS = 160  # width of what is printed into a file or a pipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,12 @@ def run(config: SimulateConfig) -> list[SectionResult]:
 def make_graph(config: SimulateConfig) -> DataflowGraph:
     """The graph of the file, or of the workload at the size that suits the fabric."""
     if config.graph is not None:
-        graph = from_json(read_text(config.graph))
+        graph = load_graph(config.graph)
         if not any(is_compute(op) for op in graph.ops):
-            raise InputError(f"graph {graph.name!r}: nothing to compute, it only moves data")
+            raise InputError(
+                f"graph file {config.graph}: graph {graph.name!r}: nothing to compute, "
+                "it only moves data"
+            )
         return graph
     budget = macs_for_cycles(config.fabric, config.sample_cycles, config.fill)
     return build(resolve(config.workload, budget, np.random.default_rng(config.seed)))
@@ -130,7 +134,7 @@ def _show_section(fabric: Fabric, result: SectionResult, console: Console) -> No
     facts.add_row("critical resource", measured.critical)
     console.print(facts)
     stalls = Table(
-        "unit",
+        Column("unit", overflow="fold"),
         "op",
         "busy",
         "starved",
@@ -151,7 +155,12 @@ def _idlest(netlist: Netlist, measured: Measurement) -> list[int]:
 
 
 def _show_model(results: list[SectionResult], console: Console) -> None:
-    table = Table("section", "alike", "samples", "cycles/sample", "throughput", "cycles in all")
+    # The numbers keep their width; on a narrow terminal a long name goes on in the next line.
+    numbers = ("alike", "samples", "cycles/sample", "throughput", "cycles in all")
+    table = Table(
+        Column("section", overflow="fold"),
+        *(Column(name, no_wrap=True) for name in numbers),
+    )
     for result in results:
         section, measured = result.section, result.measurement
         table.add_row(
@@ -170,13 +179,12 @@ def _section_cycles(result: SectionResult) -> float:
 
 
 def write(config: SimulateConfig, results: list[SectionResult]) -> None:
-    """Write result.json, and a decision and pictures per section."""
+    """Write a result, and a decision and pictures per section; the fabric is in every name."""
     fabric = config.fabric
     make_folder(config.output)
     for result in results:
         netlist = result.section.netlist
-        # A graph file may give any name; what it names must stay in the folder.
-        stem = re.sub(r"[^\w.-]", "_", netlist.name)
+        stem = _file_name(f"{netlist.name}.{fabric.name}")
         path = config.output / f"{stem}.decision.json"
         save_decision(path, fabric, netlist, result.decision)
         for suffix in ("png", "svg"):
@@ -193,7 +201,13 @@ def write(config: SimulateConfig, results: list[SectionResult]) -> None:
         "cycles_per_input": _finite(sum(map(_section_cycles, results))),
         "sections": [_to_dict(result) for result in results],
     }
-    write_atomic(config.output / "result.json", json.dumps(summary, indent=1) + "\n")
+    path = config.output / _file_name(f"result.{fabric.name}.json")
+    write_atomic(path, json.dumps(summary, indent=1) + "\n")
+
+
+def _file_name(text: str) -> str:
+    """Graphs and fabrics may have any name; the files named after them stay in their folder."""
+    return re.sub(r"[^\w.-]", "_", text)
 
 
 def _finite(value: float) -> float | None:
@@ -225,13 +239,21 @@ def _to_dict(result: SectionResult) -> dict[str, Any]:
     }
 
 
+def _console() -> Console:
+    """Names of graphs and ops are no markup; only a terminal has a width to keep to."""
+    console = Console(markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = FILE_COLUMNS
+    return console
+
+
 def main(config: DictConfig) -> None:
     """Entry point: config -> results -> screen and files."""
     settings = to_dataclass(SimulateConfig, config)
     require_folder(settings.output)
     results = run(settings)
-    console = Console(markup=False, emoji=False)  # names of graphs and ops are no markup
     write(settings, results)  # first, so that a closed pipe cannot lose the results
+    console = _console()
     show(settings, results, console)
     console.print(f"written to {settings.output}")
     if any(result.measurement.status != Status.STEADY for result in results):

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.colors import same_color, to_rgb
+from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.patches import Circle, Rectangle
 
 from placer.config import load_fabric
 from placer.decision import Decisions
 from placer.draw import draw_placement, placement_figure
+from placer.draw_style import CRITICAL_COLOUR
 from placer.errors import InputError
 from placer.fabric import Direction, Fabric, SiteKind
 from placer.netlist import Flow, Netlist, Unit
+from placer.simulation.critical import CriticalResource, ResourceKind, find_critical
 from placer.simulation.measurement import Measurement, Status
 
 
@@ -76,12 +83,21 @@ def _xy_links(fabric: Fabric, source: int, target: int) -> list[int]:
     return [*links, topology.eject_link(target)]
 
 
-def _measurement(fabric: Fabric, netlist: Netlist, critical: str) -> Measurement:
+BUSIEST_LINK = 5
+
+
+def _measurement(
+    fabric: Fabric,
+    netlist: Netlist,
+    critical: str,
+    status: Status = Status.STEADY,
+    cycles_per_sample: float = 12.5,
+) -> Measurement:
     utilisation = np.zeros(fabric.topology.num_links)
-    utilisation[5] = 0.75
+    utilisation[BUSIEST_LINK] = 0.75
     return Measurement(
-        status=Status.STEADY,
-        cycles_per_sample=12.5,
+        status=status,
+        cycles_per_sample=cycles_per_sample,
         bound_cycles=8,
         first_sample_cycles=100,
         cycles_simulated=1000,
@@ -142,22 +158,121 @@ def test_without_measurement_links_show_flows(
     assert "2x" not in texts
 
 
+class Framed:
+    """Centres of what a figure shows in the colour of the critical resource, by what it is."""
+
+    def __init__(self, figure: Figure) -> None:
+        axes = figure.axes[0]
+        red = [p for p in axes.patches if same_color(p.get_edgecolor(), CRITICAL_COLOUR)]
+        boxes = [p for p in red if isinstance(p, Rectangle)]
+        self.circles = [p.center for p in red if isinstance(p, Circle)]
+        self.sites = [p.get_center() for p in boxes if p.get_fill()]
+        self.arrows = [p.get_center() for p in boxes if not p.get_fill()]
+        self.num_local_lines = sum(
+            len(lines.get_segments())
+            for lines in axes.collections
+            if isinstance(lines, LineCollection)
+            and same_color(lines.get_colors(), np.array([[*to_rgb(CRITICAL_COLOUR), 1.0]]))
+        )
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        return len(self.circles), len(self.sites), len(self.arrows), self.num_local_lines
+
+
+MESH_LINK = 7  # not the busiest one
+
+
 @pytest.mark.parametrize(
-    ("critical", "outlined"),
+    ("kind", "resource_id", "counts"),
     [
-        ("unit gelu is starved", 1),
-        ("unit gelu.back is blocked", 1),  # not also "gelu", whose name is part of it
-        ("DRAM channels are full", 0),
-        ("gelus", 0),
+        (ResourceKind.UNIT, 4, (0, 1, 0, 0)),
+        (ResourceKind.READ_PORT, 35, (1, 0, 0, 0)),
+        (ResourceKind.WRITE_PORT, 35, (1, 0, 0, 0)),
+        (ResourceKind.LINK, MESH_LINK, (0, 0, 1, 0)),
+        (ResourceKind.DRAM, 0, (0, 2, 0, 0)),  # both ports in use
     ],
 )
-def test_only_the_unit_that_is_named_is_outlined(
-    fabric: Fabric, netlist: Netlist, decisions: Decisions, critical: str, outlined: int
+def test_the_critical_resource_is_framed_and_nothing_else(
+    fabric: Fabric,
+    netlist: Netlist,
+    decisions: Decisions,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: ResourceKind,
+    resource_id: int,
+    counts: tuple[int, int, int, int],
 ) -> None:
-    measurement = _measurement(fabric, netlist, critical)
+    framed = _framed(fabric, netlist, decisions[0], monkeypatch, kind, resource_id)
+    assert framed.counts == counts
+
+
+def _framed(
+    fabric: Fabric,
+    netlist: Netlist,
+    decision: Decisions,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: ResourceKind,
+    resource_id: int,
+) -> Framed:
+    """What is framed when the given resource is the critical one."""
+    critical = CriticalResource(kind, resource_id, "words")
+    monkeypatch.setattr("placer.draw.find_critical", lambda *args: critical)
+    measurement = _measurement(fabric, netlist, "words")
+    return Framed(placement_figure(fabric, netlist, decision, measurement, ""))
+
+
+def test_a_critical_mesh_link_is_framed_where_it_is(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    framed = _framed(fabric, netlist, decisions[0], monkeypatch, ResourceKind.LINK, MESH_LINK)
+    ends = fabric.topology.link_source[MESH_LINK], fabric.topology.link_target[MESH_LINK]
+    middle = np.mean([divmod(int(end), fabric.columns)[::-1] for end in ends], axis=0)
+    [centre] = framed.arrows
+    assert np.abs(np.array(centre) - middle).max() < 0.1  # beside the line between the switches
+
+
+def test_a_critical_local_link_is_a_line_to_its_unit(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = fabric.topology.eject_link(18)
+    framed = _framed(fabric, netlist, decisions[0], monkeypatch, ResourceKind.LINK, link)
+    assert framed.counts == (0, 0, 0, 1)
+
+
+def test_a_critical_flow_is_framed_along_its_way(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    framed = _framed(fabric, netlist, decisions[0], monkeypatch, ResourceKind.FLOW, 4)
+    links, _ = decisions[0].route(4)
+    num_mesh = int((links < fabric.topology.num_mesh_links).sum())
+    assert framed.counts == (0, 0, num_mesh, 2)
+
+
+def test_the_picture_frames_what_the_demand_says(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions
+) -> None:
+    critical = find_critical(fabric, netlist, decisions[0], 12.5)
+    assert critical.kind == ResourceKind.FLOW
+    measurement = _measurement(fabric, netlist, critical.sentence)
+    framed = Framed(placement_figure(fabric, netlist, decisions[0], measurement, ""))
+    links, _ = decisions[0].route(critical.resource_id)
+    assert len(framed.arrows) + framed.num_local_lines == len(links)
+
+
+@pytest.mark.parametrize(
+    "unfinished",
+    [
+        {"status": Status.DEADLOCK},
+        {"status": Status.CAP, "cycles_per_sample": float("nan")},
+    ],
+)
+def test_without_a_period_nothing_is_framed(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, unfinished: dict[str, Any]
+) -> None:
+    measurement = _measurement(fabric, netlist, "deadlock: gelu waits for gelu", **unfinished)
     figure = placement_figure(fabric, netlist, decisions[0], measurement, "")
-    thick = [patch for patch in figure.axes[0].patches if patch.get_linewidth() > 2]
-    assert len(thick) == outlined
+    assert Framed(figure).counts == (0, 0, 0, 0)
+    assert "critical" not in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_same_input_same_bytes(

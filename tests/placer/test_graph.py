@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placer.errors import InputError
-from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, from_json, to_json
+from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, from_json, load_graph, to_json
 from placer.workloads import FfnSpec, GemmSpec, GraphBuilder, MhaSpec, MlpSpec, Spec, build
 
 SPECS: list[Spec] = [
@@ -275,9 +276,22 @@ def _without(path: list[Any], key: str) -> str:
         (_without([], "family"), r"missing fields \['family'\]"),
     ],
 )
-def test_bad_files_are_refused_with_the_reason(text: str, message: str) -> None:
+def test_bad_files_are_refused_with_the_reason(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         from_json(text)
+    path = tmp_path / "graph.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message) as refused:
+        load_graph(path)
+    assert str(refused.value).startswith(f"graph file {path}: ")
+
+
+def test_a_graph_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    path.write_text(FFN_TEXT, encoding="utf-8")
+    assert load_graph(path) == from_json(FFN_TEXT)
+    with pytest.raises(InputError, match=f"cannot read {tmp_path / 'none.json'}: "):
+        load_graph(tmp_path / "none.json")
 
 
 @given(st.data())

@@ -22,6 +22,7 @@ from placer.simulation import Limits, simulate
 # A small product: quick to lower, simulate and draw.
 GEMM = ("workload=gemm", "workload.rows=32", "workload.width=32", "workload.columns=32")
 NAME = "gemm-32x32x32"
+STEM = f"{NAME}.small"  # of its files: netlist and fabric
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ def refuse_constant(name: str) -> float:
     raise AssertionError(f"{name} is no valid JSON")
 
 
-def read_result(folder: Path) -> dict[str, Any]:
-    text = (folder / "result.json").read_text(encoding="utf-8")
+def read_result(folder: Path, fabric: str = "small") -> dict[str, Any]:
+    text = (folder / f"result.{fabric}.json").read_text(encoding="utf-8")
     result: dict[str, Any] = json.loads(text, parse_constant=refuse_constant)
     return result
 
@@ -80,10 +81,10 @@ def test_it_prints_period_bound_throughput_and_critical_resource(good_run: Path)
 
 
 def test_it_writes_result_pictures_and_decision(good_run: Path) -> None:
-    stems = {f"{NAME}.decision.json", f"{NAME}.png", f"{NAME}.svg", "result.json"}
-    assert {path.name for path in good_run.iterdir()} == stems
-    assert (good_run / f"{NAME}.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (good_run / f"{NAME}.svg").read_text(encoding="utf-8")
+    names = {f"{STEM}.decision.json", f"{STEM}.png", f"{STEM}.svg", "result.small.json"}
+    assert {path.name for path in good_run.iterdir()} == names
+    assert (good_run / f"{STEM}.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (good_run / f"{STEM}.svg").read_text(encoding="utf-8")
 
 
 def test_the_result_is_complete_and_finite(good_run: Path) -> None:
@@ -104,7 +105,7 @@ def test_the_result_is_complete_and_finite(good_run: Path) -> None:
 def test_a_written_decision_can_be_simulated_again(
     capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
 ) -> None:
-    decision = good_run / f"{NAME}.decision.json"
+    decision = good_run / f"{STEM}.decision.json"
     done = run(capsys, *GEMM, "seed=9", f"placement={decision}", f"output={tmp_path}")
     assert done.code == 0
     (first,), (again,) = read_result(good_run)["sections"], read_result(tmp_path)["sections"]
@@ -118,7 +119,7 @@ def test_the_same_seed_gives_the_same_bytes(
 ) -> None:
     assert run(capsys, *GEMM, "seed=3", f"output={tmp_path / 'same'}").code == 0
     assert run(capsys, *GEMM, "seed=4", f"output={tmp_path / 'other'}").code == 0
-    for name in ("result.json", f"{NAME}.decision.json"):
+    for name in ("result.small.json", f"{STEM}.decision.json"):
         first = (good_run / name).read_bytes()
         assert (tmp_path / "same" / name).read_bytes() == first
         assert (tmp_path / "other" / name).read_bytes() != first
@@ -149,13 +150,41 @@ def test_a_graph_file_with_strange_names_stays_in_its_folder(
     assert "../up [/b] :cat: on small" in done.out
     assert {path.name for path in tmp_path.iterdir()} == {"g.json", "out"}
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert "result.json" in written
-    assert ".._up___b___cat_.decision.json" in written
+    assert "result.small.json" in written
+    assert ".._up___b___cat_.small.decision.json" in written
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_runs_on_two_fabrics_share_a_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for fabric in ("small", "small_v2"):
+        assert run(capsys, *GEMM, f"fabric={fabric}", f"output={tmp_path}").code == 0
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {
+        f"{NAME}.small.decision.json",
+        f"{NAME}.small_v2.decision.json",
+        "result.small.json",
+        "result.small_v2.json",
+    }
+    for fabric in ("small", "small_v2"):
+        assert read_result(tmp_path, fabric)["fabric"] == fabric
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_the_name_of_a_fabric_stays_in_its_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    assert run(capsys, *GEMM, "fabric.name='../mine'", f"output={output}").code == 0
+    names = {f"{NAME}..._mine.decision.json", "result..._mine.json"}
+    assert {path.name for path in output.iterdir()} == names
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.usefixtures("without_pictures")
 def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = ("workload.rows=32", "workload.width=32", "workload.heads=2")
     case = ("workload=mha", *sizes, "fabric.columns=4", "fabric.rows=4")
@@ -166,6 +195,14 @@ def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     total = sum(s["repeats"] * s["samples"] * s["cycles_per_sample"] for s in result["sections"])
     assert result["cycles_per_input"] == pytest.approx(total)
     assert f"model: {total:,.0f} cycles per input" in done.out
+    for section in result["sections"]:
+        assert f"│ {section['netlist']} " in done.out  # a whole name in its row, not cut
+    monkeypatch.setattr("placer.simulate.FILE_COLUMNS", 80)
+    narrow = run(capsys, *case, f"output={tmp_path}").out
+    name_column = "".join(line[1:].split("│")[0].strip() for line in narrow.splitlines())
+    assert "…" not in narrow
+    for section in result["sections"]:
+        assert section["netlist"] in name_column  # goes on in the next line
     assert len(list(tmp_path.glob("*.decision.json"))) == len(result["sections"])
     decision = next(tmp_path.glob("*.decision.json"))
     done = run(capsys, *case, f"placement={decision}", f"output={tmp_path / 'x'}")
@@ -239,7 +276,7 @@ def test_a_model_that_cannot_fit_is_refused(
     [
         (
             graph_with({"name": "z", "kind": "conv", "inputs": ["x"]}),
-            "graph file, op 1: unknown kind 'conv'; known kinds: load, store",
+            "op 1: unknown kind 'conv'; known kinds: load, store",
         ),
         (
             graph_with(
@@ -255,10 +292,10 @@ def test_a_model_that_cannot_fit_is_refused(
             ),
             "graph 'g': cycle ",
         ),
-        (graph_text()[:-20], "graph file: not valid JSON ("),
-        ("", "graph file: not valid JSON ("),
-        ("[]", "graph file: expected an object, got list"),
-        (graph_text(schema=99), "graph file: schema 99; this version reads 1"),
+        (graph_text()[:-20], "not valid JSON ("),
+        ("", "not valid JSON ("),
+        ("[]", "graph: expected an object, got list"),
+        (graph_text(schema=99), "graph: schema 99; this version reads 1"),
         (graph_text(ops=[]), "graph 'g': no input"),
         (
             graph_with({"name": "z", "kind": "relu", "inputs": ["w"]}),
@@ -272,7 +309,8 @@ def test_wrong_graphs_are_refused(
 ) -> None:
     path, output = tmp_path / "graph.json", tmp_path / "out"
     path.write_text(text)
-    assert_refused(run(capsys, f"graph={path}", f"output={output}"), message, output)
+    done = run(capsys, f"graph={path}", f"output={output}")
+    assert_refused(done, f"graph file {path}: {message}", output)
 
 
 def test_a_graph_without_work_is_refused(
@@ -280,15 +318,14 @@ def test_a_graph_without_work_is_refused(
 ) -> None:
     path, output = tmp_path / "graph.json", tmp_path / "out"
     path.write_text(graph_with({"name": "t", "kind": "transpose", "inputs": ["x"]}))
-    assert_refused(
-        run(capsys, f"graph={path}", f"output={output}"), "graph 'g': nothing to compute", output
-    )
+    done = run(capsys, f"graph={path}", f"output={output}")
+    assert_refused(done, f"graph file {path}: graph 'g': nothing to compute", output)
 
 
 def test_a_graph_file_that_is_no_text_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, good_run: Path
 ) -> None:
-    path, output = good_run / f"{NAME}.png", tmp_path / "out"
+    path, output = good_run / f"{STEM}.png", tmp_path / "out"
     done = run(capsys, f"graph={path}", f"output={output}")
     assert_refused(done, f"cannot read {path}: it is no UTF-8 text", output)
 
@@ -322,7 +359,7 @@ def on_other_fabric(document: dict[str, Any]) -> None:
 def test_wrong_placements_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, good_run: Path, change: Any, message: str
 ) -> None:
-    document = json.loads((good_run / f"{NAME}.decision.json").read_text())
+    document = json.loads((good_run / f"{STEM}.decision.json").read_text())
     change(document)
     path, output = tmp_path / "decision.json", tmp_path / "out"
     path.write_text(json.dumps(document))
@@ -335,7 +372,7 @@ def test_a_truncated_placement_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, good_run: Path
 ) -> None:
     path, output = tmp_path / "decision.json", tmp_path / "out"
-    path.write_text((good_run / f"{NAME}.decision.json").read_text()[:-100])
+    path.write_text((good_run / f"{STEM}.decision.json").read_text()[:-100])
     done = run(capsys, *GEMM, f"placement={path}", f"output={output}")
     assert_refused(done, f"decision file {path}: is no complete JSON: ", output)
 
@@ -343,7 +380,7 @@ def test_a_truncated_placement_is_refused(
 def test_the_placement_of_another_netlist_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, good_run: Path
 ) -> None:
-    path, output = good_run / f"{NAME}.decision.json", tmp_path / "out"
+    path, output = good_run / f"{STEM}.decision.json", tmp_path / "out"
     done = run(capsys, *GEMM, "workload.rows=48", f"placement={path}", f"output={output}")
     assert_refused(done, f"decision file {path}: made for netlist '{NAME}'", output)
 
@@ -380,7 +417,7 @@ def test_the_process_agrees_with_the_function(good_run: Path, tmp_path: Path) ->
     assert (done.returncode, done.stderr) == (0, "")
     assert "critical resource" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    name = "result.json"
+    name = "result.small.json"
     assert (tmp_path / "out" / name).read_bytes() == (good_run / name).read_bytes()
 
 
