@@ -2,7 +2,8 @@
 
 A tile holds one switch and one unit; compute and memory units alternate like a checkerboard.
 DRAM ports hang on the switches of the left and right columns. Every rate, latency and size comes
-from `conf/fabric/*.yaml`; `Topology` turns them into the arrays that routers and simulators use.
+from `conf/fabric/*.yaml`; the defaults here are those of `parts/base.yaml` (a test compares them).
+`Topology` turns them into the arrays that routers and simulators use.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class LinkSpec:
     vectors_per_cycle: int = 1  # per direction; at most one vector per flow and cycle
     hop_cycles: int = 4  # switch pipeline + wire
     channels: int = 4  # virtual channels; lower half XY class, upper half YX class
-    fifo_vectors: int = 4  # per channel, beyond the vectors on the wire
+    fifo_vectors: int = 2  # per channel, beyond the vectors on the wire
     credit_hop_cycles: int = 4  # per hop on the way back of an end-to-end credit
 
 
@@ -68,10 +69,10 @@ class ComputeSpec:
 
     lanes: int = 16
     stages: int = 6
-    window_vectors: int = 16  # input FIFO per flow = end-to-end credit window
+    window_vectors: int = 32  # input FIFO per flow = end-to-end credit window
     output_vectors: int = 8  # least output queue per flow
-    block_rows: int = 24  # matmul register block: rows of the left operand kept at once
-    block_columns: int = 32  # matmul register block: columns of the right operand kept at once
+    block_rows: int = 16  # matmul register block: rows of the left operand kept at once
+    block_columns: int = 16  # matmul register block: columns of the right operand kept at once
 
     @property
     def macs_per_cycle(self) -> int:
@@ -83,12 +84,10 @@ class MemorySpec:
     """Memory unit: scratchpad with one read and one write vector per cycle."""
 
     capacity_bytes: int = 524288
-    window_vectors: int = 16  # write FIFO per flow = end-to-end credit window
+    window_vectors: int = 32  # write FIFO per flow = end-to-end credit window
     output_vectors: int = 8  # read queue per flow
     latency_cycles: int = 6
-    strided_read_cycles: int = (
-        2  # read-port cycles per vector of a transposed read (bank conflicts)
-    )
+    strided_read_cycles: int = 2  # read-port cycles per vector of a transposed read
     max_buffers: int = 4  # buffers that may share one memory unit
 
 
@@ -100,7 +99,7 @@ class DramSpec:
     channels: int = 4
     burst_vectors: int = 8
     burst_cycles: int = 8  # a channel is taken this long by a burst
-    window_vectors: int = 16  # write FIFO per flow of a store
+    window_vectors: int = 32  # write FIFO per flow of a store
     prefetch_vectors: int = 128  # read queue per flow of a load
     max_streams: int = 4  # loads and stores that may share one port
 
@@ -109,8 +108,8 @@ class DramSpec:
 class OpSpec:
     """How a compute unit runs one kind of operation."""
 
-    depth_cycles: int = 6  # pipeline depth: inputs of a firing -> its output
-    cycles_per_vector: int = 1  # row-wise and element-wise ops: work per input vector
+    depth_cycles: int  # pipeline depth: inputs of a firing -> its output
+    cycles_per_vector: int  # row-wise and element-wise ops: work per input vector
 
 
 @dataclass(frozen=True)

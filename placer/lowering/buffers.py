@@ -43,11 +43,19 @@ def plan_buffer(
     producers: list[tuple[int, Region]],  # unit id, region; empty: loaded from DRAM
     needs: list[Need],
     bound_cycles: int,
+    max_parts: int,
 ) -> BufferPlan:
-    """Cut a tensor into the fewest parts whose ports and flows keep up with the bound."""
+    """Cut a tensor into the fewest parts whose ports and flows keep up with the bound.
+
+    More than `max_parts` only if the capacity of a memory unit asks for them.
+    """
     best: tuple[float, int, BufferPlan] | None = None
     least_bytes = slots * part_bytes(fabric, whole(tensor))  # of the largest part, over all cuts
     for heads, rows, columns in _cuts(fabric, tensor, slots):
+        num_parts = heads * rows * columns
+        is_beaten = best and best[0] <= 1.0 and num_parts >= best[1]  # by its parts alone
+        if best and (num_parts > max_parts or is_beaten):
+            break
         parts = grid(whole(tensor), heads, rows, columns, fabric.elements_per_vector)
         largest = slots * max(part_bytes(fabric, part) for part in parts)
         least_bytes = min(least_bytes, largest)
@@ -58,8 +66,6 @@ def plan_buffer(
         key = (excess, len(parts) + len(plan.reads) + len(plan.writes))
         if best is None or key < best[:2]:
             best = (*key, plan)
-        if excess <= 1.0 and len(parts) < heads * rows * columns:
-            break
     if best is None:
         raise DoesNotFitError(
             f"bytes in one memory unit for {slots} slots of tensor {tensor.name!r}",

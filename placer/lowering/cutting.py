@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 
-from placer.errors import DoesNotFitError
 from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, Shape
 from placer.lowering.groups import Group, form_groups, stored
@@ -67,7 +66,8 @@ def find_segments(
     """
     groups = form_groups(graph)
     most = max(1, int(fill * fabric.num_sites(SiteKind.COMPUTE)) // 2)
-    best: list[tuple[float, int, Segment | None]] = [(0.0, -1, None)]
+    costs = [0.0]  # of the best cut of the first 0, 1, 2, ... groups
+    last: list[Segment] = []  # the segment at the end of the best cut of the first 1, 2, ... groups
     for end in range(1, len(groups) + 1):
         choices = []
         for start in range(end - 1, max(-1, end - most - 1), -1):
@@ -78,17 +78,15 @@ def find_segments(
                 if end - start > 1:
                     continue
                 segment = segment or _untiled(graph, tuple(groups[start:end]))
-            cost = _cost(fabric, graph, segment, fill)
-            choices.append((best[start][0] + cost, start, segment))
-        best.append(min(choices, key=lambda choice: choice[0]))
+            choices.append((costs[start] + _cost(fabric, graph, segment, fill), segment))
+        cost, chosen = min(choices, key=lambda choice: choice[0])
+        costs.append(cost)
+        last.append(chosen)
     segments: list[Segment] = []
     end = len(groups)
     while end > 0:
-        _, start, chosen = best[end]
-        if chosen is None:
-            raise DoesNotFitError("sections", 1, 0, "use a larger fabric")
-        segments.append(chosen)
-        end = start
+        segments.append(last[end - 1])
+        end -= segments[-1].num_groups
     return segments[::-1]
 
 

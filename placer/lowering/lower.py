@@ -22,6 +22,8 @@ from placer.lowering.sharding import (
 from placer.netlist import Flow, Netlist, Unit
 from placer.ops import SOURCE_KINDS
 
+MAX_SHARED_WEIGHTS = 0.5  # of a memory unit that column spans which share it may take together
+
 
 @dataclass(slots=True)
 class _Draft:
@@ -34,6 +36,9 @@ class _Draft:
         self.units.append(unit)
         return len(self.units) - 1
 
+    def count(self, kind: SiteKind) -> int:
+        return sum(unit is not None and unit.kind == kind for unit in self.units)
+
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
@@ -41,6 +46,24 @@ class _Shard:
     group: Group
     number: int
     region: Region
+
+
+@dataclass(slots=True)
+class _StoredTensor:
+    """A tensor that buffers hold, with its writers and readers."""
+
+    name: str
+    stage: int  # in which it is made
+    producers: list[tuple[int, Region]] = field(default_factory=list)  # none: loaded from DRAM
+    needs: list[Need] = field(default_factory=list)  # no targets: a store, whose port comes later
+    last_stage: int = field(init=False)  # in which it is read
+
+    def __post_init__(self) -> None:
+        self.last_stage = self.stage
+
+    def add_reader(self, need: Need, stage: int) -> None:
+        self.needs.append(need)
+        self.last_stage = max(self.last_stage, stage)
 
 
 def lower(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL) -> Netlist:
@@ -60,7 +83,8 @@ def lower(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL) -> N
             _add_weights(
                 fabric, graph, group, [s for s in shards if s.group == group], draft, bound
             )
-    _add_buffers(fabric, graph, groups, shards, draft, bound)
+    tensors = _stored_tensors(fabric, graph, groups, shards)
+    _add_buffers(fabric, graph, tensors, draft, bound)
     units = _complete(fabric, graph, shards, draft)
     netlist = Netlist(graph.name, graph.family, fabric.name, units, tuple(draft.flows))
     _check_fit(fabric, netlist)
@@ -102,7 +126,7 @@ def _add_weights(
             part = slice_bytes * (last - first)
             if (
                 units
-                and units[-1][0] + part <= fabric.memory.capacity_bytes // 2
+                and units[-1][0] + part <= MAX_SHARED_WEIGHTS * fabric.memory.capacity_bytes
                 and units[-1][1] + tokens <= PORT_SHARE * bound
             ):
                 held, load, flows = units[-1]
@@ -117,85 +141,60 @@ def _add_weights(
             draft.flows.append(Flow(f"{name}>{k}", unit, targets, tokens))
 
 
-def _add_buffers(
-    fabric: Fabric,
-    graph: DataflowGraph,
-    groups: list[Group],
-    shards: list[_Shard],
-    draft: _Draft,
-    bound: int,
-) -> None:
-    needs: dict[str, list[Need]] = {}
-    last_stage: dict[str, int] = {}
+def _stored_tensors(
+    fabric: Fabric, graph: DataflowGraph, groups: list[Group], shards: list[_Shard]
+) -> list[_StoredTensor]:
+    """All tensors that buffers hold: sources, then the outputs of the groups."""
+    tensors = {op.name: _StoredTensor(op.name, 0) for op in graph.ops if op.kind in SOURCE_KINDS}
     for group in groups:
-        members = [(s.unit, s.region) for s in shards if s.group == group]
-        for need in group_needs(fabric, graph, group, members):
-            needs.setdefault(need.read.tensor, []).append(need)
-            last_stage[need.read.tensor] = max(last_stage.get(need.read.tensor, 0), group.stage)
-    stores = _stores(graph)
-    for op in graph.ops:
-        if op.kind in SOURCE_KINDS:
-            _add_tensor(fabric, graph, op.name, 0, [], needs, last_stage, stores, draft, bound)
+        producers = [(s.unit, s.region) for s in shards if s.group == group]
+        tensors[group.output] = _StoredTensor(group.output, group.stage, producers)
     for group in groups:
-        members = [(s.unit, s.region) for s in shards if s.group == group]
-        _add_tensor(
-            fabric,
-            graph,
-            group.output,
-            group.stage,
-            members,
-            needs,
-            last_stage,
-            stores,
-            draft,
-            bound,
-        )
-
-
-def _stores(graph: DataflowGraph) -> dict[str, list[Need]]:
-    """What goes to DRAM, by stored tensor; targets are filled in when the ports exist."""
-    stores: dict[str, list[Need]] = {}
+        for need in group_needs(fabric, graph, group, tensors[group.output].producers):
+            tensors[need.read.tensor].add_reader(need, group.stage)
     for op in graph.ops:
         if op.kind == OpKind.STORE:
             source = op.inputs[0]
             for read in stored_reads(graph, source, whole(graph.tensors[source])):
-                stores.setdefault(read.tensor, []).append(Need(read, 1, ()))
-    return stores
+                tensor = tensors[read.tensor]
+                tensor.add_reader(Need(read, 1, ()), tensor.stage + 1)
+    return list(tensors.values())
+
+
+def _add_buffers(
+    fabric: Fabric, graph: DataflowGraph, tensors: list[_StoredTensor], draft: _Draft, bound: int
+) -> None:
+    """Buffers of all tensors; each leaves at least one to every tensor after it."""
+    room = fabric.memory.max_buffers * fabric.num_sites(SiteKind.MEMORY)
+    for number, tensor in enumerate(tensors):
+        max_parts = room - draft.count(SiteKind.MEMORY) - (len(tensors) - number - 1)
+        _add_tensor(fabric, graph, tensor, draft, bound, max_parts)
 
 
 def _add_tensor(
     fabric: Fabric,
     graph: DataflowGraph,
-    name: str,
-    stage: int,
-    producers: list[tuple[int, Region]],
-    needs: dict[str, list[Need]],
-    last_stage: dict[str, int],
-    stores: dict[str, list[Need]],
+    tensor: _StoredTensor,
     draft: _Draft,
     bound: int,
+    max_parts: int,
 ) -> None:
     """Buffers of one tensor, its loads or producers, and its readers."""
-    is_stored = name in stores
-    # A sample stays until the last stage has read it; a store reads one stage after the producer.
-    distance = max(last_stage.get(name, stage), stage + 1 if is_stored else stage) - stage
+    name, stage = tensor.name, tensor.stage
+    distance = tensor.last_stage - stage  # a sample stays until the last stage has read it
+    slots = distance + 2 if distance else 1
     plan = plan_buffer(
-        fabric,
-        graph.tensors[name],
-        distance + 2 if distance else 1,
-        producers,
-        needs.get(name, []) + stores.get(name, []),
-        bound,
+        fabric, graph.tensors[name], slots, tensor.producers, tensor.needs, bound, max_parts
     )
     op = "buffer" if distance else "gradient"  # nobody reads an accumulated weight gradient
     parts = [
         draft.add(
             Unit(f"{name}.b{k}", SiteKind.MEMORY, op, stage,
-                 bytes=plan.slots * part_bytes(fabric, region), slots=plan.slots)
+                 bytes=slots * part_bytes(fabric, region), slots=slots)
         )
         for k, region in enumerate(plan.parts)
     ]  # fmt: skip
-    if not producers:
+    if not tensor.producers:
         for k, region in enumerate(plan.parts):
             load = draft.add(Unit(f"{name}.l{k}", SiteKind.PORT, "load", stage))
             draft.flows.append(Flow(f"{name}.l{k}>", load, (parts[k],), vectors(fabric, region)))

@@ -21,7 +21,7 @@ from placer.netlist import Netlist
 
 log = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 40
+MAX_ATTEMPTS = 40  # ways to cut a graph that are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,22 @@ class Section:
     ops: tuple[str, ...]  # of the first of them
 
 
+class _RefusedError(Exception):
+    """A segment of several groups that does not fit after all: the graph must be cut elsewhere."""
+
+    def __init__(self, segment: Segment, reason: DoesNotFitError) -> None:
+        super().__init__(str(reason))
+        self.segment = segment
+        self.reason = reason
+
+
 def lower_sections(
     fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL
 ) -> tuple[Section, ...]:
     """Distinct sections of a graph in the order of their first use.
 
-    A single one if the graph fits whole and its sample is not too long to pipeline well.
+    A single one if the graph fits whole and its sample is not too long to pipeline well. Raises
+    DoesNotFitError with the last reason when no way to cut the graph was found.
     """
     try:
         netlist = lower(fabric, graph, fill)
@@ -49,24 +59,34 @@ def lower_sections(
         log.info("%s: %s", graph.name, error)
 
     refused: set[tuple[object, ...]] = set()
-    for _ in range(MAX_ATTEMPTS):
+    while True:
         segments = find_segments(fabric, graph, fill, refused)
-        sections = _lower_segments(fabric, graph, segments, fill, refused)
-        if sections is not None:
-            return sections
-    raise DoesNotFitError(
-        f"sections of {graph.name!r} that can be lowered", 1, 0, "use a larger fabric"
+        try:
+            return _lower_segments(fabric, graph, segments, fill)
+        except _RefusedError as refusal:
+            refused.add(refusal.segment.signature)
+            if len(refused) == MAX_ATTEMPTS:
+                raise _no_cut_found(graph, refusal) from refusal.reason
+
+
+def _no_cut_found(graph: DataflowGraph, last: _RefusedError) -> DoesNotFitError:
+    where = f"the section of {last.segment.first_op!r} to {last.segment.last_op!r}"
+    return DoesNotFitError(
+        f"{last.reason.resource}, in {where}, the last of {MAX_ATTEMPTS} tries to cut "
+        f"{graph.name!r},",
+        last.reason.demand,
+        last.reason.limit,
+        "use a larger fabric",
     )
 
 
 def _lower_segments(
-    fabric: Fabric,
-    graph: DataflowGraph,
-    segments: Sequence[Segment],
-    fill: float,
-    refused: set[tuple[object, ...]],
-) -> tuple[Section, ...] | None:
-    """Sections of the segments, alike ones together; None if one does not fit, then `refused`."""
+    fabric: Fabric, graph: DataflowGraph, segments: Sequence[Segment], fill: float
+) -> tuple[Section, ...]:
+    """Sections of the segments, alike ones together.
+
+    Raises _RefusedError for a segment that does not fit, DoesNotFitError if it is a single group.
+    """
     sections: dict[tuple[object, ...], Section] = {}
     for segment in segments:
         known = sections.get(segment.signature)
@@ -85,8 +105,7 @@ def _lower_segments(
                     f"{error.resource}, for op {segment.first_op!r} alone:",
                     error.demand, error.limit, "use a larger fabric or a narrower layer",
                 ) from error  # fmt: skip
-            refused.add(segment.signature)
-            return None
+            raise _RefusedError(segment, error) from error
         ops = tuple(op.name for op in part.ops)
         sections[segment.signature] = Section(netlist, segment.tiling.samples, 1, ops)
     return tuple(sections.values())

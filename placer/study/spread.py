@@ -84,8 +84,9 @@ def measure_spread(config: SpreadConfig, family: str, index: int) -> NetlistSpre
 def draw_netlist(fabric: Fabric, family: str, sample_cycles: int, seed: int, index: int) -> Netlist:
     """Netlist number `index` of a family: random sizes for 0.7 to 1.3 of `sample_cycles`."""
     rng = np.random.default_rng([seed, FAMILIES.index(family), index])
-    budget = macs_for_cycles(fabric, int(sample_cycles * rng.uniform(0.7, 1.3)))
-    return lower(fabric, build(sample_spec(family, budget, rng)))
+    cycles = int(sample_cycles * rng.uniform(0.7, 1.3))
+    budget = macs_for_cycles(fabric, cycles)
+    return lower(fabric, build(sample_spec(family, budget, rng, sample_cycles=cycles)))
 
 
 def _placements(config: SpreadConfig, netlist: Netlist, index: int) -> Decisions:

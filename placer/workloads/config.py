@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -31,11 +32,17 @@ class WorkloadConfig:
     random: bool = False  # families: draw the sizes that are None
 
 
-def resolve(config: WorkloadConfig, macs_budget: int, rng: np.random.Generator) -> Spec:
+def resolve(
+    config: WorkloadConfig,
+    macs_budget: int,
+    rng: np.random.Generator,
+    sample_cycles: float = math.inf,
+) -> Spec:
     """The spec that a configuration means on a fabric that suits `macs_budget` MACs per sample.
 
     With training the forward pass gets a third of the budget: the backward pass takes twice its
-    work. `rng` is used only when `random` is set.
+    work. `rng` is used only when `random` is set; so are `sample_cycles`, the cycles in which the
+    fabric does the budget, to draw sizes that fill it (see `sample_spec`).
     """
     known = (*FAMILIES, *MODELS)
     if config.family not in known:
@@ -47,7 +54,7 @@ def resolve(config: WorkloadConfig, macs_budget: int, rng: np.random.Generator) 
         raise InputError(f"workload {config.family}: has no embedding to leave out")
     forward_budget = max(macs_budget // 3, 1) if config.training else macs_budget
     if config.random:
-        spec = sample_spec(config.family, forward_budget, rng, given)
+        spec = sample_spec(config.family, forward_budget, rng, given, sample_cycles)
     else:
         spec = default_spec(config.family, forward_budget, given)
     return replace(spec, training=config.training)

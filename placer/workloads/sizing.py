@@ -31,6 +31,7 @@ MAX_SIZE = 2**31  # of a size that the user gives
 MAX_ASPECT = 8  # largest over smallest size of a random spec
 LEAST_SHARE, LARGEST_SHARE = 0.7, 1.3  # of the budget that a random spec may use
 MIN_ROW_SHARE = 0.5  # rows over widest layer of a random spec: few rows cannot fill a fabric
+MAX_INNER_SHARE = 1.6  # longest inner dimension over cycles per sample of a random spec
 DEFAULT_TOLERANCE = math.log(1.1)  # on |log(macs / budget)|; within it, the most square is best
 MAX_HEADS = 8
 MAX_DRAWS = 256
@@ -58,10 +59,17 @@ def default_spec(family: str, macs_budget: int, fixed: Fixed = _NOTHING_FIXED) -
 
 
 def sample_spec(
-    family: str, macs_budget: int, rng: np.random.Generator, fixed: Fixed = _NOTHING_FIXED
+    family: str,
+    macs_budget: int,
+    rng: np.random.Generator,
+    fixed: Fixed = _NOTHING_FIXED,
+    sample_cycles: float = math.inf,
 ) -> FamilySpec:
     """A random spec of a family whose forward pass has 0.7 to 1.3 x `macs_budget` MACs.
 
+    `sample_cycles` is the time in which the filled fabric does the budget. A product is not cut
+    along its inner dimension and takes at least a cycle per element of it, so a short sample with a
+    long inner dimension would leave units unused: such draws are refused.
     When no draw gets there (a tiny budget, or many fixed sizes), the closest one is taken.
     """
     _check(family, macs_budget, fixed)
@@ -77,7 +85,10 @@ def sample_spec(
         aim = macs_budget * rng.uniform(LEAST_SHARE, LARGEST_SHARE)
         spec = _fit_rows(_propose(family, width, limit, fixed, choose), aim, fixed)
         share = forward_macs(spec) / macs_budget
-        is_shardable = MIN_ROW_SHARE * _output_width(spec) <= spec.rows
+        is_shardable = (
+            MIN_ROW_SHARE * _output_width(spec) <= spec.rows
+            and _longest_inner(spec) <= MAX_INNER_SHARE * sample_cycles * share
+        )
         if LEAST_SHARE <= share <= LARGEST_SHARE and _aspect(spec) <= MAX_ASPECT and is_shardable:
             return spec
         draws.append(spec)
@@ -91,6 +102,17 @@ def _output_width(spec: FamilySpec) -> int:
             return spec.columns
         case FfnSpec():
             return spec.hidden
+        case _:
+            return spec.width
+
+
+def _longest_inner(spec: FamilySpec) -> int:
+    """Longest sum of a product of the forward pass: K of [M, K] x [K, N]."""
+    match spec:
+        case FfnSpec():
+            return max(spec.width, spec.hidden)
+        case MhaSpec():
+            return max(spec.width, spec.rows)
         case _:
             return spec.width
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any, Literal
@@ -138,6 +138,17 @@ def test_a_fabric_survives_the_way_through_yaml(
     fabric = Fabric("f", 4, 3, link=LinkSpec(**link), ops=ops)
     text = OmegaConf.to_yaml(OmegaConf.structured(fabric))
     assert to_dataclass(Fabric, OmegaConf.create(text)) == fabric
+
+
+def test_defaults_in_the_code_are_those_of_the_base_file() -> None:
+    given = OmegaConf.to_container(OmegaConf.load(CONF_DIR / "fabric" / "parts" / "base.yaml"))
+    assert isinstance(given, dict)
+    defaults = asdict(Fabric("f", 4, 4))
+    for values in (given, defaults):
+        for name in ("name", "columns", "rows", "ops"):  # each fabric's own
+            del values[name]
+    del given["link"]["channels"], defaults["link"]["channels"]
+    assert defaults == given
 
 
 def test_fabric_from_any_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -265,6 +265,26 @@ def test_what_does_not_fit_is_named(
     assert error.advice in str(error)
 
 
+def with_few_buffers(columns: int, rows: int) -> Fabric:
+    """A tiny fabric with two buffers per memory unit and plenty of DRAM streams."""
+    fabric = replace(with_memory(max_buffers=2), dram=replace(SMALL.dram, max_streams=16))
+    return replace(fabric, name="tiny", columns=columns, rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "spec"),
+    [
+        (with_few_buffers(4, 4), GemmSpec(64, 64, 64, training=True)),
+        (with_few_buffers(3, 2), GemmSpec(64, 64, 64, training=True)),
+        (with_few_buffers(3, 2), MlpSpec(64, 32, 2)),
+    ],
+)
+def test_slow_ports_do_not_split_tensors_beyond_the_buffers(fabric: Fabric, spec: Spec) -> None:
+    # For the ports alone, these would be cut into one to three buffers more than there are.
+    netlist = lower(fabric, build(spec))
+    assert netlist.count(SiteKind.MEMORY) == 2 * fabric.num_sites(SiteKind.MEMORY)
+
+
 @pytest.mark.parametrize("fill", [0.0, -1.0, 1.5])
 def test_wrong_fill_is_refused(fill: float) -> None:
     with pytest.raises(InputError, match="fill"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -267,6 +268,21 @@ def test_what_does_not_fit_names_op_resource_demand_and_limit() -> None:
     for words in ("op 'layer0.ffn.up'", "bytes of on-chip memory", str(error.demand)):
         assert words in str(error)
     assert f"the fabric has {error.limit}" in str(error)
+
+
+def test_when_every_cut_is_refused_the_last_reason_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sections, "MAX_ATTEMPTS", 2)
+    fabric = replace(LITTLE, ports_per_side=1, dram=replace(LITTLE.dram, max_streams=2))
+    with pytest.raises(DoesNotFitError) as caught:
+        lower_sections(fabric, GRAPHS["mlp training"])
+    error = caught.value
+    assert isinstance(error.__cause__, DoesNotFitError)
+    assert (error.demand, error.limit) == (error.__cause__.demand, 4)
+    assert error.demand > error.limit
+    for words in ("DRAM streams, in the section of 'layer0'", "the last of 2 tries"):
+        assert words in str(error)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from placer.check import check
 from placer.config import load_fabric, run_command
+from placer.fabric import SiteKind
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
@@ -39,6 +40,15 @@ def wire_length(netlist: Netlist, sites: NDArray[np.int32]) -> int:
         for flow in netlist.flows
         for end in flow.targets
     )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_random_netlists_fill_the_fabric(family: str, seed: int) -> None:
+    for index in range(2):
+        netlist = draw_netlist(SMALL, family, 80, seed, index)
+        fill = netlist.count(SiteKind.COMPUTE) / SMALL.num_sites(SiteKind.COMPUTE)
+        assert 0.5 <= fill <= 0.95, netlist.name
 
 
 @settings(max_examples=25)

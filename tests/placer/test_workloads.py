@@ -157,6 +157,25 @@ def test_random_specs_meet_the_budget(family: str, budget: int, seed: int) -> No
         assert 2 <= spec.depth <= 6
 
 
+def inner_lengths(spec: FamilySpec) -> list[int]:
+    """Lengths of the sums of all products in the forward pass."""
+    graph = build(spec)
+    lefts = [op.inputs[0] for op in graph.ops if op.kind in (OpKind.LINEAR, OpKind.MATMUL)]
+    return [graph.tensors[left].columns for left in lefts]
+
+
+@given(st.sampled_from(FAMILIES), st.integers(60, 400), st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_random_specs_for_short_samples_have_short_sums(
+    family: str, sample_cycles: int, seed: int
+) -> None:
+    budget = 2600 * sample_cycles  # the work of `small` in these cycles
+    spec = sample_spec(family, budget, np.random.default_rng(seed), sample_cycles=sample_cycles)
+    share = forward_macs(spec) / budget
+    assert 0.7 <= share <= 1.3
+    assert max(inner_lengths(spec)) <= 1.6 * share * sample_cycles
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_random_specs_differ(family: str) -> None:
     rng = np.random.default_rng(1)

@@ -1,0 +1,166 @@
+"""Read a dataset: netlist by netlist, without holding more than one of them in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.dataset.records import NetlistSamples, Phase
+from costmodel.dataset.schema import (
+    DECISIONS_FILE,
+    NETLISTS_FILE,
+    Metadata,
+    TableFile,
+    require_same_origin,
+)
+from costmodel.dataset.tables import samples_from
+from placer.errors import InputError
+from placer.fabric import Fabric
+from placer.routing.arrays import require_routes, require_sites
+
+_HASH_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What is needed to choose decisions, for all of them."""
+
+    netlist_id: NDArray[np.int32]  # [num_decisions]
+    phase: NDArray[np.str_]  # [num_decisions] values of Phase
+    throughput: NDArray[np.float64]  # [num_decisions] the label
+    heuristic: NDArray[np.float64]  # [num_decisions]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A dataset in a folder; `len` is its number of decisions.
+
+        dataset = Dataset.open("data/dataset", [load_fabric("small")])
+        for samples in dataset.each_netlist(): ...
+
+    Decisions are numbered netlist by netlist: those of netlist i are `first_decision[i]` up to
+    `first_decision[i + 1]`. It can be sent to other processes; no file stays open.
+    """
+
+    folder: Path
+    metadata: Metadata
+    families: tuple[str, ...]  # [num_netlists]
+    fingerprints: tuple[str, ...]  # [num_netlists]
+    first_decision: NDArray[np.int64]  # [num_netlists + 1]
+    fabrics: dict[str, Fabric]
+    netlists_file: TableFile
+    decisions_file: TableFile
+
+    @classmethod
+    def open(cls, folder: str | Path, fabrics: Iterable[Fabric] = ()) -> Dataset:
+        """Read the footers and the list of netlists.
+
+        Decisions of netlists that were lowered for one of `fabrics` are checked against it when
+        they are read; sites and links of others may be out of range.
+        Raises InputError when the folder holds no complete dataset of this version.
+        """
+        folder = Path(folder)
+        netlists = _open_table(folder, NETLISTS_FILE)
+        decisions = _open_table(folder, DECISIONS_FILE)
+        require_same_origin(decisions.metadata, netlists.metadata, decisions.label)
+        names = ["netlist_id", "family", "fingerprint", "num_decisions"]
+        columns = netlists.read_columns(names).to_pydict()
+        _require_pair(netlists, decisions, columns["netlist_id"], columns["num_decisions"])
+        return cls(
+            folder=folder,
+            metadata=netlists.metadata,
+            families=tuple(columns["family"]),
+            fingerprints=tuple(columns["fingerprint"]),
+            first_decision=np.cumsum([0, *columns["num_decisions"]], dtype=np.int64),
+            fabrics={fabric.name: fabric for fabric in fabrics},
+            netlists_file=netlists,
+            decisions_file=decisions,
+        )
+
+    def __len__(self) -> int:
+        return int(self.first_decision[-1])
+
+    @property
+    def num_netlists(self) -> int:
+        return len(self.families)
+
+    @cached_property
+    def index(self) -> Index:
+        """Small columns of all decisions. Raises InputError when a value is not legal."""
+        table = self.decisions_file.read_columns(["netlist_id", "phase", "throughput", "heuristic"])
+        index = Index(
+            netlist_id=np.array(table["netlist_id"].to_numpy()),
+            phase=np.array(table["phase"].to_pylist(), np.str_),
+            throughput=np.array(table["throughput"].to_numpy()),
+            heuristic=np.array(table["heuristic"].to_numpy()),
+        )
+        self._require_index(index)
+        return index
+
+    def samples(self, netlist_id: int) -> NetlistSamples:
+        """All samples of one netlist. Raises InputError when the files hold what is not legal."""
+        if not 0 <= netlist_id < self.num_netlists:
+            raise IndexError(f"netlist {netlist_id} of {self.num_netlists}")
+        netlist_table = self.netlists_file.read_group(netlist_id)
+        decision_table = self.decisions_file.read_group(netlist_id)
+        try:
+            samples = samples_from(netlist_table, decision_table)
+            self._require_on_fabric(samples)
+        except InputError as error:
+            raise InputError(f"dataset {self.folder}: netlist {netlist_id}: {error}") from error
+        return samples
+
+    def each_netlist(self) -> Iterator[NetlistSamples]:
+        """The samples of one netlist after the other."""
+        return (self.samples(netlist_id) for netlist_id in range(self.num_netlists))
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of netlists.parquet followed by decisions.parquet."""
+        digest = hashlib.sha256()
+        for name in (NETLISTS_FILE, DECISIONS_FILE):
+            with open(self.folder / name, "rb") as file:
+                while chunk := file.read(_HASH_CHUNK_BYTES):
+                    digest.update(chunk)
+        return digest.hexdigest()
+
+    def _require_on_fabric(self, samples: NetlistSamples) -> None:
+        fabric = self.fabrics.get(samples.netlist.fabric)
+        if fabric is not None:
+            require_sites(fabric, samples.netlist, samples.decisions.sites)
+            require_routes(fabric, samples.netlist, samples.decisions)
+
+    def _require_index(self, index: Index) -> None:
+        label = self.decisions_file.label
+        expected = np.repeat(np.arange(self.num_netlists), np.diff(self.first_decision))
+        if not np.array_equal(index.netlist_id, expected):
+            raise InputError(f"{label}: netlist_id is not in the order of {NETLISTS_FILE}")
+        unknown = set(np.unique(index.phase).tolist()) - {phase.value for phase in Phase}
+        if unknown:
+            raise InputError(f"{label}: unknown phase {min(unknown)!r}")
+        if not ((index.throughput > 0) & (index.throughput <= 1)).all():
+            raise InputError(f"{label}: throughput must lie in (0, 1]")
+        if not np.isfinite(index.heuristic).all():
+            raise InputError(f"{label}: heuristic must be finite")
+
+
+def _open_table(folder: Path, name: str) -> TableFile:
+    return TableFile.open(folder / name, name, f"dataset {folder / name}")
+
+
+def _require_pair(
+    netlists: TableFile, decisions: TableFile, ids: list[int], num_decisions: list[int]
+) -> None:
+    """Raise InputError when row group i of both tables is not netlist i."""
+    if ids != list(range(netlists.num_row_groups)) or decisions.rows_per_group() != num_decisions:
+        raise InputError(
+            f"{netlists.label} tells of {len(ids)} netlists with {sum(num_decisions)} decisions, "
+            f"{decisions.label} holds {decisions.num_row_groups} with {decisions.num_rows}: they "
+            "do not belong together; fetch both again or run make dataset"
+        )

@@ -1,0 +1,149 @@
+"""What the annealer's compiled code works on: the fixed problem, and the state that moves change."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from placer.fabric import Fabric, SiteKind
+from placer.netlist import Netlist
+from placer.routing.arrays import Flows, Grid, IntArray, LongArray, flows_of, grid_of
+
+BoolArray = NDArray[np.bool_]
+
+
+class Board(NamedTuple):
+    """The problem: does not change during a search."""
+
+    grid: Grid
+    flows: Flows
+    unit_kind: IntArray  # [num_units]
+    unit_bytes: LongArray  # [num_units]
+    unit_stage: IntArray  # [num_units]
+    site_kind: IntArray  # [num_sites]
+    capacity_bytes: LongArray  # [num_sites]
+    max_units: LongArray  # [num_sites]
+    is_allowed: BoolArray  # [num_units, num_sites] kind and constraints
+    movable: IntArray  # units that may sit on more than one site
+    flow_start: LongArray  # [num_units + 1] into unit_flows
+    unit_flows: IntArray  # flows that begin or end at a unit
+    near: IntArray  # [num_sites, num_sites] sites of the same kind, nearest first
+    num_near: IntArray  # [num_sites, max distance + 1] how many lie within a distance
+    group_start: LongArray  # [num_groups + 1] into group_units
+    group_units: IntArray  # units of one kind that do the same operation in the same stage
+    num_stages: int
+
+
+class State(NamedTuple):
+    """A placement with a turn class per flow, and who sits where."""
+
+    sites: IntArray  # [num_units]
+    flow_class: IntArray  # [num_flows] 0: XY route, 1: YX route
+    count: LongArray  # [num_sites] units on a site
+    used_bytes: LongArray  # [num_sites]
+    tenants: IntArray  # [num_sites, max_units] units on a site, the first `count` entries
+
+
+def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
+    """The problem as arrays; `is_allowed` [num_units, num_sites] holds the user's constraints."""
+    topology, units = fabric.topology, netlist.units
+    kinds = np.array([unit.kind for unit in units], np.int32)
+    is_allowed = is_allowed & (kinds[:, None] == topology.site_kind[None, :])
+    limits = {
+        SiteKind.COMPUTE: (0, 1),
+        SiteKind.MEMORY: (fabric.memory.capacity_bytes, fabric.memory.max_buffers),
+        SiteKind.PORT: (0, fabric.dram.max_streams),
+    }
+    per_site = np.array([limits[SiteKind(kind)] for kind in topology.site_kind], np.int64)
+    near, num_near = _neighbours(fabric)
+    flow_start, unit_flows = _flows_of_units(netlist)
+    group_start, group_units = _groups(netlist)
+    return Board(
+        grid=grid_of(fabric),
+        flows=flows_of(netlist),
+        unit_kind=kinds,
+        unit_bytes=np.where(kinds == SiteKind.MEMORY, [unit.bytes for unit in units], 0),
+        unit_stage=np.array([unit.stage for unit in units], np.int32),
+        site_kind=topology.site_kind,
+        capacity_bytes=per_site[:, 0].copy(),
+        max_units=per_site[:, 1].copy(),
+        is_allowed=is_allowed,
+        movable=np.flatnonzero(is_allowed.sum(axis=1) > 1).astype(np.int32),
+        flow_start=flow_start,
+        unit_flows=unit_flows,
+        near=near,
+        num_near=num_near,
+        group_start=group_start,
+        group_units=group_units,
+        num_stages=netlist.num_stages,
+    )
+
+
+def _neighbours(fabric: Fabric) -> tuple[IntArray, IntArray]:
+    """Per site the others of its kind by distance max(rows, columns), and counts per distance."""
+    topology = fabric.topology
+    row, column = np.divmod(topology.site_switch, topology.columns)
+    distance = np.maximum(abs(row[:, None] - row), abs(column[:, None] - column))
+    farthest = max(topology.rows, topology.columns)
+    is_other = (topology.site_kind[:, None] == topology.site_kind) & ~np.eye(len(row), dtype=bool)
+    distance = np.where(is_other, distance, farthest + 1)
+    near = np.argsort(distance, axis=1, kind="stable").astype(np.int32)
+    reach = np.arange(farthest + 1)
+    num_near = (distance[:, :, None] <= reach).sum(axis=1).astype(np.int32)
+    return near, num_near
+
+
+def _flows_of_units(netlist: Netlist) -> tuple[LongArray, IntArray]:
+    per_unit: list[list[int]] = [[] for _ in netlist.units]
+    for flow_id, flow in enumerate(netlist.flows):
+        for unit in (flow.source, *flow.targets):
+            per_unit[unit].append(flow_id)
+    start = np.cumsum([0, *map(len, per_unit)], dtype=np.int64)
+    return start, np.array([flow for flows in per_unit for flow in flows], np.int32)
+
+
+def _groups(netlist: Netlist) -> tuple[LongArray, IntArray]:
+    groups: dict[tuple[int, int, str], list[int]] = {}
+    for unit_id, unit in enumerate(netlist.units):
+        groups.setdefault((int(unit.kind), unit.stage, unit.op), []).append(unit_id)
+    members = sorted(groups.items())
+    start = np.cumsum([0, *(len(units) for _, units in members)], dtype=np.int64)
+    return start, np.array([unit for _, units in members for unit in units], np.int32)
+
+
+@njit(cache=True)
+def state_of(board: Board, sites: IntArray, flow_class: IntArray) -> State:
+    """A state of its own for a legal placement."""
+    num_sites = len(board.max_units)
+    state = State(
+        sites.copy(),
+        flow_class.copy(),
+        np.zeros(num_sites, np.int64),
+        np.zeros(num_sites, np.int64),
+        np.zeros((num_sites, board.max_units.max()), np.int32),
+    )
+    for unit in range(len(sites)):
+        seat(board, state, unit, sites[unit])
+    return state
+
+
+@njit(cache=True)
+def seat(board: Board, state: State, unit: int, site: int) -> None:
+    """Put a unit on a site that has room."""
+    state.tenants[site, state.count[site]] = unit
+    state.count[site] += 1
+    state.used_bytes[site] += board.unit_bytes[unit]
+
+
+@njit(cache=True)
+def unseat(board: Board, state: State, unit: int, site: int) -> None:
+    """Take a unit from its site."""
+    place = 0
+    while state.tenants[site, place] != unit:
+        place += 1
+    state.count[site] -= 1
+    state.tenants[site, place] = state.tenants[site, state.count[site]]
+    state.used_bytes[site] -= board.unit_bytes[unit]

@@ -1,0 +1,234 @@
+"""The heuristic's p-norm, kept up to date move by move (placer/heuristic.py says what it means).
+
+`price` applies a change and returns by how much the sum of powers grows; `keep` or `take_back`
+must follow. Routes are dimension-ordered trees, one turn class per flow.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from placer.annealing.board import Board, State
+from placer.annealing.moves import Change, apply, undo
+from placer.heuristic import Tables, power
+from placer.routing.arrays import IntArray, LongArray
+from placer.routing.dimension_ordered import dimension_tree
+from placer.routing.trees import Marks, empty_marks, hops
+
+FloatArray = NDArray[np.float64]
+
+
+class Pressure(NamedTuple):
+    """Loads of all resources under the current placement, and what the last change did."""
+
+    total: FloatArray  # [1] sum of powers
+    load: LongArray  # [num_links] vectors per sample
+    ports: LongArray  # [2, num_sites] read and write cycles per sample
+    tree_first: LongArray  # [num_flows] place of the flow's tree in tree_links
+    tree_size: LongArray  # [num_flows]
+    tree_links: IntArray
+    trips: FloatArray  # [num_flows] sum of powers over the targets of a flow
+    # The last change:
+    num_flows: LongArray  # [1] of flows with a new tree
+    flows: IntArray  # [num_flows] which
+    stamp: LongArray  # [num_flows] number of the last change that touched a flow
+    tick: LongArray  # [2] number of the change, and of the tree
+    new_size: LongArray  # [num_flows] by position in `flows`
+    new_links: IntArray  # their trees, one after the other
+    new_parents: IntArray
+    new_trips: FloatArray  # [num_flows] by position in `flows`
+    marks: Marks
+
+
+@njit(cache=True)
+def pressure_of(board: Board, tables: Tables, state: State) -> Pressure:
+    """Everything from scratch."""
+    flows, num_sites = board.flows, board.grid.num_sites
+    num_flows = len(flows.source)
+    first = np.zeros(num_flows, np.int64)
+    used = 0
+    for flow in range(num_flows):
+        first[flow] = used
+        used += _most_links(board, flow)
+    pressure = Pressure(
+        np.zeros(1),
+        np.zeros(board.grid.num_mesh_links + 2 * num_sites, np.int64),
+        np.zeros((2, num_sites), np.int64),
+        first,
+        np.zeros(num_flows, np.int64),
+        np.zeros(used, np.int32),
+        np.zeros(num_flows),
+        np.zeros(1, np.int64),
+        np.zeros(num_flows, np.int32),
+        np.zeros(num_flows, np.int64),
+        np.zeros(2, np.int64),
+        np.zeros(num_flows, np.int64),
+        np.zeros(used, np.int32),
+        np.zeros(used, np.int32),
+        np.zeros(num_flows),
+        empty_marks(board.grid),
+    )
+    for flow in range(num_flows):
+        pressure.flows[flow] = flow
+    pressure.num_flows[0] = num_flows
+    growth = _add_trees(board, tables, state.sites, state.flow_class, pressure)
+    for unit in range(len(state.sites)):
+        growth += _load_ports(tables, pressure, unit, state.sites[unit], 1)
+    pressure.total[0] = tables.constant_sum
+    keep(pressure, growth)
+    return pressure
+
+
+@njit(cache=True)
+def _most_links(board: Board, flow: int) -> int:
+    """Room for any dimension-ordered tree of a flow."""
+    grid = board.grid
+    last = len(grid.switch_row) - 1
+    longest = grid.switch_row[last] + grid.switch_column[last]
+    num_targets = board.flows.target_start[flow + 1] - board.flows.target_start[flow]
+    return int(min(len(grid.switch_row), num_targets * longest) + num_targets + 1)
+
+
+@njit(cache=True)
+def price(
+    board: Board, tables: Tables, state: State, pressure: Pressure, change: Change
+) -> float:
+    """Apply a change to `state.sites`, `state.flow_class` and the loads; growth of the total."""
+    _list_flows(board, pressure, change)
+    growth = 0.0
+    for entry in range(pressure.num_flows[0]):
+        flow = pressure.flows[entry]
+        tokens, first = board.flows.tokens[flow], pressure.tree_first[flow]
+        for node in range(first, first + pressure.tree_size[flow]):
+            growth += _load_link(tables, pressure, pressure.tree_links[node], -tokens)
+        growth -= pressure.trips[flow]
+    for entry in range(change.count[0]):
+        unit = change.units[entry]
+        growth += _load_ports(tables, pressure, unit, change.old_sites[entry], -1)
+        growth += _load_ports(tables, pressure, unit, change.new_sites[entry], 1)
+    apply(state, change)
+    return growth + _add_trees(board, tables, state.sites, state.flow_class, pressure)
+
+
+@njit(cache=True)
+def keep(pressure: Pressure, growth: float) -> None:
+    """The change stays: its trees replace the old ones."""
+    pressure.total[0] += growth
+    node = 0
+    for entry in range(pressure.num_flows[0]):
+        flow = pressure.flows[entry]
+        first = pressure.tree_first[flow]
+        for place in range(first, first + pressure.new_size[entry]):
+            pressure.tree_links[place] = pressure.new_links[node]
+            node += 1
+        pressure.tree_size[flow] = pressure.new_size[entry]
+        pressure.trips[flow] = pressure.new_trips[entry]
+
+
+@njit(cache=True)
+def take_back(
+    board: Board, tables: Tables, state: State, pressure: Pressure, change: Change
+) -> None:
+    """Undo a priced change."""
+    node = 0
+    for entry in range(pressure.num_flows[0]):
+        flow = pressure.flows[entry]
+        tokens, first = board.flows.tokens[flow], pressure.tree_first[flow]
+        for _ in range(pressure.new_size[entry]):
+            pressure.load[pressure.new_links[node]] -= tokens
+            node += 1
+        for place in range(first, first + pressure.tree_size[flow]):
+            pressure.load[pressure.tree_links[place]] += tokens
+    for entry in range(change.count[0]):
+        unit = change.units[entry]
+        _load_ports(tables, pressure, unit, change.new_sites[entry], -1)
+        _load_ports(tables, pressure, unit, change.old_sites[entry], 1)
+    undo(state, change)
+
+
+@njit(cache=True)
+def _list_flows(board: Board, pressure: Pressure, change: Change) -> None:
+    """Every flow that begins or ends at a unit that goes elsewhere, once."""
+    pressure.tick[0] += 1
+    tick, count = pressure.tick[0], 0
+    if change.flow[0] >= 0:
+        pressure.flows[0], count = change.flow[0], 1
+    for entry in range(change.count[0]):
+        unit = change.units[entry]
+        for place in range(board.flow_start[unit], board.flow_start[unit + 1]):
+            flow = board.unit_flows[place]
+            if pressure.stamp[flow] != tick:
+                pressure.stamp[flow] = tick
+                pressure.flows[count] = flow
+                count += 1
+    pressure.num_flows[0] = count
+
+
+@njit(cache=True)
+def _add_trees(
+    board: Board, tables: Tables, sites: IntArray, flow_class: IntArray, pressure: Pressure
+) -> float:
+    """Route the listed flows anew and load their links; growth of the total."""
+    growth, used = 0.0, 0
+    for entry in range(pressure.num_flows[0]):
+        flow = pressure.flows[entry]
+        pressure.tick[1] += 1
+        size = dimension_tree(
+            board.grid,
+            board.flows,
+            sites,
+            flow,
+            flow_class[flow],
+            pressure.marks,
+            pressure.tick[1],
+            pressure.new_links[used:],
+            pressure.new_parents[used:],
+        )
+        tokens = board.flows.tokens[flow]
+        for node in range(used, used + size):
+            growth += _load_link(tables, pressure, pressure.new_links[node], tokens)
+        used += size
+        pressure.new_size[entry] = size
+        pressure.new_trips[entry] = _trips(board, tables, sites, flow)
+        growth += pressure.new_trips[entry]
+    return growth
+
+
+@njit(cache=True)
+def _trips(board: Board, tables: Tables, sites: IntArray, flow: int) -> float:
+    """Sum of powers of the round-trip limits to all targets of a flow."""
+    total, tokens = 0.0, board.flows.tokens[flow]
+    start = board.grid.site_switch[sites[board.flows.source[flow]]]
+    for end in range(board.flows.target_start[flow], board.flows.target_start[flow + 1]):
+        target = board.flows.targets[end]
+        distance = hops(board.grid, start, board.grid.site_switch[sites[target]])
+        trip = tables.per_trip[tables.unit_kind[target], distance] * tokens
+        total += power(trip, tables.doublings)
+    return total
+
+
+@njit(cache=True)
+def _load_link(tables: Tables, pressure: Pressure, link: int, tokens: int) -> float:
+    before = pressure.load[link]
+    pressure.load[link] = before + tokens
+    scale = tables.per_link[link]
+    return power((before + tokens) * scale, tables.doublings) - power(
+        before * scale, tables.doublings
+    )
+
+
+@njit(cache=True)
+def _load_ports(tables: Tables, pressure: Pressure, unit: int, site: int, sign: int) -> float:
+    growth = 0.0
+    for port, cycles in enumerate((tables.port_read[unit], tables.port_write[unit])):
+        if cycles > 0:
+            before = pressure.ports[port, site]
+            after = before + sign * cycles
+            pressure.ports[port, site] = after
+            growth += power(after * tables.per_port, tables.doublings)
+            growth -= power(before * tables.per_port, tables.doublings)
+    return growth

@@ -1,0 +1,49 @@
+"""The adaptive schedule of VPR (Betz, Rose 1997): cool fast where little is decided.
+
+Energies are logarithms of predicted cycles per sample, so a temperature of 0.01 lets moves pass
+that cost about 1%, for every netlist and cost model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placer.errors import InputError
+
+_IDEAL_ACCEPTANCE = 0.44  # where annealing works best (Lam, Delosme 1988)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How the temperature falls."""
+
+    start: float = 1.0  # start temperature / standard deviation of the energy of random moves
+    cooling: float = 1.0  # exponent on VPR's factors: 2 cools in half the rounds
+    end: float = 2e-5  # temperature at which the search ends
+    moves_per_round: float = 10.0  # at effort 1, times num_units^(4/3)
+
+    def __post_init__(self) -> None:
+        for name in ("start", "cooling", "end", "moves_per_round"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"schedule.{name}={getattr(self, name)}; allowed: more than 0")
+
+    def round_moves(self, num_units: int, effort: float) -> int:
+        """Moves at one temperature."""
+        return max(1, round(effort * self.moves_per_round * num_units ** (4 / 3)))
+
+    def next_temperature(self, temperature: float, acceptance: float, reach: float) -> float:
+        """After a round in which the share `acceptance` of the moves was accepted."""
+        if acceptance > 0.96:
+            factor = 0.5
+        elif acceptance > 0.8:
+            factor = 0.9
+        elif acceptance > 0.15 or reach > 1:
+            factor = 0.95
+        else:
+            factor = 0.8
+        return float(temperature * factor**self.cooling)
+
+
+def next_reach(reach: float, acceptance: float, farthest: int) -> float:
+    """How far units go in the next round: less when few moves are accepted."""
+    return min(max(reach * (1 - _IDEAL_ACCEPTANCE + acceptance), 1.0), float(farthest))

@@ -1,0 +1,56 @@
+"""Cost models: what a placer asks to compare decisions of one netlist.
+
+`placer` knows only this protocol; the learned model (`costmodel`) implements it as well.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placer.decision import Decisions
+from placer.errors import InputError
+from placer.fabric import Fabric
+from placer.netlist import Netlist
+from placer.simulation import Limits, Status, simulate_stack
+
+FloatArray = NDArray[np.float64]
+
+
+class CostModel(Protocol):
+    """Scores decisions of one netlist."""
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        """Predicted normalised throughput [num_decisions] in (0, 1], higher is better."""
+        ...
+
+
+class SimulatorCost:
+    """The simulator in the loop: the truth, milliseconds per decision."""
+
+    def __init__(self, fabric: Fabric, limits: Limits | None = None) -> None:
+        self.fabric = fabric
+        self.limits = limits or Limits()
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        """Simulated throughput; a deadlock scores next to nothing."""
+        outcome = simulate_stack(self.fabric, netlist, decisions, self.limits)
+        if (outcome.status == Status.CAP).any() and np.isnan(outcome.cycles_per_sample).any():
+            raise InputError(
+                f"netlist {netlist.name!r}: a simulation ended at max_cycles="
+                f"{self.limits.max_cycles} before any sample was complete; allow more cycles"
+            )
+        period = np.where(np.isnan(outcome.cycles_per_sample), np.inf, outcome.cycles_per_sample)
+        return np.maximum(netlist.bound_cycles / period, np.finfo(np.float64).tiny)
+
+
+class RandomCost:
+    """Scores that say nothing: the floor for comparisons, and a stub for tests."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        return 1.0 - self._rng.random(len(decisions))
