@@ -12,8 +12,9 @@ task alone, never to the number of workers. Both kinds treat trouble alike:
 2. An exception in the function is no accident: it would come again, and often in every task. No new
    task is begun, those under way are finished and yielded, then the error is raised: `InputError`
    for an input error, `TaskFailedError` with the traceback of the worker for any other.
-3. On Ctrl-C results that are already there are yielded, the workers stop at once, and
-   `KeyboardInterrupt` goes on. Closing the generator stops the workers too.
+3. On Ctrl-C, or when the generator is closed, the workers stop at once and without a word. What
+   was yielded is the caller's; besides tasks under way, only results are lost that finished while
+   the caller was busy with another one.
 """
 
 from __future__ import annotations

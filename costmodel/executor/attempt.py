@@ -67,12 +67,15 @@ class FailureLog:
     num_lost: dict[int, int] = field(default_factory=dict)  # task index -> workers lost
     how_lost: dict[int, str] = field(default_factory=dict)  # of the tasks given up
     failed: dict[int, Failure] = field(default_factory=dict)  # task index -> its exception
+    failed_start: str | None = None  # how a worker ended before it was ready
     num_lost_in_a_row: int = 0
 
     @property
     def must_stop(self) -> bool:
         """Whether no new task may be begun."""
-        return bool(self.failed) or self.num_lost_in_a_row >= MAX_LOST_IN_A_ROW
+        if self.failed or self.failed_start is not None:
+            return True
+        return self.num_lost_in_a_row >= MAX_LOST_IN_A_ROW
 
     def note_result(self) -> None:
         self.num_lost_in_a_row = 0
@@ -95,6 +98,12 @@ class FailureLog:
         """Raise for the failures of the run; an exception tells more than a lost worker."""
         if self.failed:
             self._raise_failed()
+        if self.failed_start is not None:
+            raise WorkerCrashError(
+                f"a worker process could not start ({self.failed_start}, its own message is above);"
+                " the function must be at the top of a module that can be imported, and a script "
+                'must start its work under `if __name__ == "__main__"`'
+            )
         if self.how_lost:
             self._raise_lost()
 

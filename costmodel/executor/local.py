@@ -28,7 +28,6 @@ from costmodel.executor.attempt import (
     Failure,
     FailureCallback,
     FailureLog,
-    WorkerCrashError,
     as_failure,
     attempt,
 )
@@ -44,7 +43,6 @@ class _Worker:
         self.pipe, child_end = context.Pipe()
         self.task_index: int | None = None
         self.is_ready = False
-        self.is_receiving = False
         self._process = context.Process(target=_serve, args=(child_end, function), daemon=True)
         self._child_end = child_end
 
@@ -58,19 +56,7 @@ class _Worker:
         try:
             self.pipe.send(task)
         except BrokenPipeError:
-            return  # it died while idle; the next receive says so
-
-    def receive(self) -> Any:
-        """The next message. Raises EOFError or OSError if the worker died before its end."""
-        self.is_receiving = True
-        message = self.pipe.recv()
-        self.is_receiving = False
-        return message
-
-    @property
-    def has_answer(self) -> bool:
-        """Whether a result waits; one of which a part was read already cannot be saved."""
-        return self.task_index is not None and not self.is_receiving and self.pipe.poll()
+            return  # it died while idle: its task is lost like any other
 
     def stop(self) -> str:
         """Kill the process and say how it ended. An idle worker has nothing to lose."""
@@ -147,12 +133,6 @@ def run_local(
                 break
             for worker in pool.answers():
                 yield from _take_answer(worker, pool, pending, log)
-    except KeyboardInterrupt:
-        pending.clear()
-        finished = [worker for worker in pool.workers if worker.has_answer]
-        for worker in finished:
-            yield from _take_answer(worker, pool, pending, log)
-        raise
     finally:
         pool.stop()
     log.raise_if_any()
@@ -164,16 +144,12 @@ def _take_answer(
     """Receive from a worker: yields its result, if it is one, and else records what happened."""
     index = worker.task_index
     try:
-        message = worker.receive()
-    except (EOFError, OSError):
+        message = worker.pipe.recv()
+    except (EOFError, OSError):  # it died, maybe in the midst of its message
         how = pool.discard(worker)
-        if index is None:
-            raise WorkerCrashError(
-                f"a worker process could not start ({how}, its error is above); the function must "
-                "be at the top of a module that can be imported, and a script must start its work "
-                'under `if __name__ == "__main__"`'
-            ) from None
-        if log.note_lost(index, how):
+        if not worker.is_ready:
+            log.failed_start = how
+        elif index is not None and log.note_lost(index, how):
             pending.append(index)
         return
     worker.task_index = None

@@ -63,11 +63,6 @@ def run_on_ray(
                 finished, _ = ray.wait(list(under_way), num_returns=1)
                 for reference in finished:
                     yield from _take_answer(reference, under_way, log)
-        except KeyboardInterrupt:
-            for reference in list(under_way):
-                if ray.wait([reference], timeout=0)[0]:
-                    yield from _take_answer(reference, under_way, log)
-            raise
         finally:
             for reference in under_way:
                 ray.cancel(reference, force=True)

@@ -165,6 +165,15 @@ def test_a_worker_killed_while_it_hands_over_its_result_is_replaced() -> None:
     assert len(pids) == 2
 
 
+def test_a_worker_killed_while_it_has_no_task_is_not_missed() -> None:
+    seen: dict[int, bytes] = {}
+    for index, (pid, shard) in run_tasks(worker_pid_and_shard, tasks_of(2), kind=LOCAL, workers=2):
+        seen[index] = shard
+        if len(seen) == 1:
+            os.kill(pid, signal.SIGKILL)
+    assert seen == expected(2)
+
+
 def wait_until_blocked_on_a_pipe(pid: int) -> None:
     """Its next shard is larger than the pipe, and nobody reads: it must come to sleep."""
     deadline = time.monotonic() + 30
@@ -236,34 +245,30 @@ def is_alive(pid: int) -> bool:
 
 
 SLEEPY_SCRIPT = """
-import os, sys, time
+import sys
 from costmodel.executor import ExecutorKind, run_tasks
 from tests.costmodel.test_executor import sleepy
 
 if __name__ == "__main__":
     try:
         tasks = [0.0, 0.0, 600.0, 600.0]
-        for index, pid in run_tasks(sleepy, tasks, kind=ExecutorKind.LOCAL, workers=2):
-            print("result", index, pid, flush=True)
+        for index, _ in run_tasks(sleepy, tasks, kind=ExecutorKind(sys.argv[1]), workers=2):
+            print("result", index, flush=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
 """
 
 
-def sleepy(seconds: float) -> int:
-    if seconds:
-        sys.stdout.write(f"sleeping 0 {os.getpid()}\n")
-        sys.stdout.flush()
+def sleepy(seconds: float) -> None:
     time.sleep(seconds)
-    return os.getpid()
 
 
-def start_sleepy_run(tmp_path: Path) -> tuple[subprocess.Popen[str], list[int]]:
-    """Start the script in a group of its own, until both workers sleep in their last task."""
-    script = tmp_path / "run.py"
+def start_sleepy_run(folder: Path, kind: ExecutorKind) -> subprocess.Popen[str]:
+    """Start the script in a session of its own, until only tasks that never end are left."""
+    script = folder / "run.py"
     script.write_text(SLEEPY_SCRIPT)
     run = subprocess.Popen(
-        [sys.executable, str(script)],
+        [sys.executable, str(script), kind.value],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -271,28 +276,45 @@ def start_sleepy_run(tmp_path: Path) -> tuple[subprocess.Popen[str], list[int]]:
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert run.stdout is not None
-    pids: list[int] = []
-    num_results = 0
-    while len(pids) < 2 or num_results < 2:
-        word, _, pid = run.stdout.readline().split()
-        if word == "sleeping":
-            pids.append(int(pid))
-        num_results += word == "result"
-    return run, pids
+    assert sorted(run.stdout.readline() for _ in range(2)) == ["result 0\n", "result 1\n"]
+    return run
+
+
+def processes_of_session(session: int) -> list[int]:
+    """Living processes of a session: the process that opened it and all that descend from it."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its_session, *_ = stat.read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(its_session) == session and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def assert_session_ends(session: int) -> None:
+    deadline = time.monotonic() + 30
+    while processes_of_session(session) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert processes_of_session(session) == []
+
+
+def check_interrupt(folder: Path, kind: ExecutorKind) -> None:
+    run = start_sleepy_run(folder, kind)
+    assert len(processes_of_session(run.pid)) >= 3
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    out, err = run.communicate(timeout=60)
+    assert (out, err, run.returncode) == ("interrupted\n", "", 0)
+    assert_session_ends(run.pid)
 
 
 def test_interrupt_ends_all_processes_quietly(tmp_path: Path) -> None:
-    run, workers = start_sleepy_run(tmp_path)
-    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to every process of the group
-    out, err = run.communicate(timeout=60)
-    assert out == "interrupted\n"
-    assert err == ""
-    assert run.returncode == 0
-    assert not any(is_alive(pid) for pid in workers)
+    check_interrupt(tmp_path, LOCAL)
 
 
 def test_workers_of_a_killed_parent_end_in_the_midst_of_their_task(tmp_path: Path) -> None:
-    run, workers = start_sleepy_run(tmp_path)
+    run = start_sleepy_run(tmp_path, LOCAL)
     run.kill()
-    run.communicate(timeout=60)  # the pipes close only when the workers are gone too
-    assert not any(is_alive(pid) for pid in workers)
+    run.communicate(timeout=60)
+    assert_session_ends(run.pid)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,15 @@ from costmodel.executor import ExecutorKind, TaskFailedError, WorkerCrashError, 
 from placer.errors import InputError
 from tests.costmodel.test_executor import (
     ShardTask,
+    check_interrupt,
     collect,
     die_always,
     die_once,
     expected,
     fail_on_three,
-    is_alive,
     make_shard,
     tasks_of,
     thread_settings,
-    worker_pid_and_shard,
 )
 
 pytestmark = pytest.mark.slow
@@ -48,9 +49,29 @@ def cluster() -> Iterator[Any]:
         nodes.shutdown()
 
 
-def slow_shard(task: ShardTask) -> bytes:
-    time.sleep(0.3)
-    return make_shard(task)
+@dataclass(frozen=True, slots=True)
+class DoomedTask:
+    """A shard that no worker of the doomed node finishes, and none elsewhere before one tried."""
+
+    seed: int
+    doomed_node_id: str
+    tried: Path
+
+
+def shard_unless_doomed(task: DoomedTask) -> bytes:
+    import ray
+
+    if ray.get_runtime_context().get_node_id() == task.doomed_node_id:
+        task.tried.touch()
+        time.sleep(600)
+    wait_for(task.tried)
+    return make_shard(ShardTask(task.seed))
+
+
+def wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def test_a_cluster_gives_the_same_and_survives_a_crash(cluster: Any, tmp_path: Path) -> None:
@@ -78,25 +99,29 @@ def test_failures_on_a_cluster_are_told_as_locally(cluster: Any, tmp_path: Path)
         )
 
 
-def test_a_node_lost_in_the_middle_changes_nothing(cluster: Any) -> None:
-    lost = cluster.add_node(num_cpus=2)
-    results: dict[int, bytes] = {}
-    run = run_tasks(slow_shard, tasks_of(20), kind=RAY, workers=4, ray_address=cluster.address)
-    for index, shard in run:
-        results[index] = shard
-        if len(results) == 6:
-            cluster.remove_node(lost, allow_graceful=False)
-    local = collect(run_tasks(make_shard, tasks_of(20), kind=ExecutorKind.LOCAL, workers=1))
-    assert results == local
+def test_a_node_lost_in_the_middle_changes_nothing(cluster: Any, tmp_path: Path) -> None:
+    doomed = cluster.add_node(num_cpus=1)
+    tried = tmp_path / "tried"
+
+    def lose_node() -> None:
+        wait_for(tried)
+        cluster.remove_node(doomed, allow_graceful=False)
+
+    losing = threading.Thread(target=lose_node)
+    losing.start()
+    tasks = [DoomedTask(seed, doomed.node_id, tried) for seed in range(20)]
+    results = run_tasks(
+        shard_unless_doomed, tasks, kind=RAY, workers=3, ray_address=cluster.address
+    )
+    found = collect(results)
+    losing.join()
+    assert tried.exists()
+    local = run_tasks(make_shard, tasks_of(20), kind=ExecutorKind.LOCAL, workers=1)
+    assert found == collect(local)
 
 
-def test_a_cluster_of_its_own_is_started_and_taken_down() -> None:
-    import ray
-
-    results = dict(run_tasks(worker_pid_and_shard, tasks_of(4), kind=RAY, workers=2))
-    assert {index: shard for index, (_, shard) in results.items()} == expected(4)
-    assert not ray.is_initialized()
-    assert not any(is_alive(pid) for pid, _ in results.values())
+def test_a_cluster_started_for_the_run_goes_with_it_also_by_interrupt(tmp_path: Path) -> None:
+    check_interrupt(tmp_path, RAY)
 
 
 def test_workers_of_a_cluster_run_single_threaded(cluster: Any) -> None:
