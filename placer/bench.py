@@ -24,17 +24,16 @@ from rich.table import Table
 from placer.config import load_fabric
 from placer.decision import Decisions
 from placer.fabric import Fabric
-from placer.lowering import lower, macs_for_cycles
+from placer.lowering import draw_netlist, lower, macs_for_cycles
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
 from placer.simulation import Limits, simulate_stack
 from placer.simulation.reference import simulate_reference
 from placer.study.local_search import improve
-from placer.study.spread import draw_netlist
 from placer.workloads import FAMILIES, build, default_spec
 
-SAMPLE_CYCLES = {"small": 80, "large": 80}
+SAMPLE_CYCLES = 32
 NUM_PLACEMENTS = 16  # per netlist: half random, half improved
 
 
@@ -61,7 +60,7 @@ def bench_simulator(fabric: Fabric, console: Console) -> None:
     )  # fmt: skip
     times, hops, links = [], 0.0, 0.0
     for family in FAMILIES:
-        netlist = draw_netlist(fabric, family, SAMPLE_CYCLES[fabric.name], seed=0, index=0)
+        netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
         decisions = bench_decisions(fabric, netlist)
         simulate_stack(fabric, netlist, decisions[0])
         each = []
@@ -111,7 +110,7 @@ def bench_engines(fabric: Fabric, console: Console) -> None:
 
 def bench_routing(fabric: Fabric, console: Console) -> None:
     """Time per routed decision."""
-    netlist = draw_netlist(fabric, "mha", SAMPLE_CYCLES[fabric.name], seed=0, index=0)
+    netlist = draw_netlist(fabric, "mha", SAMPLE_CYCLES, seed=0, index=0)
     sites = random_sites(fabric, netlist, 64, seed=0)
     table = Table("method", "us per decision", title=f"routing {netlist.name} on {fabric.name}")
     for method in RoutingMethod:

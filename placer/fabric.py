@@ -69,7 +69,7 @@ class ComputeSpec:
 
     lanes: int = 16
     stages: int = 6
-    window_vectors: int = 32  # input FIFO per flow = end-to-end credit window
+    window_vectors: int = 16  # input FIFO per flow = end-to-end credit window
     output_vectors: int = 8  # least output queue per flow
     block_rows: int = 16  # matmul register block: rows of the left operand kept at once
     block_columns: int = 16  # matmul register block: columns of the right operand kept at once
@@ -84,7 +84,7 @@ class MemorySpec:
     """Memory unit: scratchpad with one read and one write vector per cycle."""
 
     capacity_bytes: int = 524288
-    window_vectors: int = 32  # write FIFO per flow = end-to-end credit window
+    window_vectors: int = 16  # write FIFO per flow = end-to-end credit window
     output_vectors: int = 8  # read queue per flow
     latency_cycles: int = 6
     strided_read_cycles: int = 2  # read-port cycles per vector of a transposed read
@@ -99,7 +99,7 @@ class DramSpec:
     channels: int = 4
     burst_vectors: int = 8
     burst_cycles: int = 8  # a channel is taken this long by a burst
-    window_vectors: int = 32  # write FIFO per flow of a store
+    window_vectors: int = 16  # write FIFO per flow of a store
     prefetch_vectors: int = 128  # read queue per flow of a load
     max_streams: int = 4  # loads and stores that may share one port
 

@@ -94,9 +94,7 @@ def _most_links(board: Board, flow: int) -> int:
 
 
 @njit(cache=True)
-def price(
-    board: Board, tables: Tables, state: State, pressure: Pressure, change: Change
-) -> float:
+def price(board: Board, tables: Tables, state: State, pressure: Pressure, change: Change) -> float:
     """Apply a change to `state.sites`, `state.flow_class` and the loads; growth of the total."""
     _list_flows(board, pressure, change)
     growth = 0.0

@@ -182,7 +182,7 @@ def _add_tensor(
     """Buffers of one tensor, its loads or producers, and its readers."""
     name, stage = tensor.name, tensor.stage
     distance = tensor.last_stage - stage  # a sample stays until the last stage has read it
-    slots = distance + 2 if distance else 1
+    slots = distance + 1 if distance else 1
     plan = plan_buffer(
         fabric, graph.tensors[name], slots, tensor.producers, tensor.needs, bound, max_parts
     )

@@ -24,12 +24,11 @@ from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind
 from placer.files import make_folder, require_folder, write_atomic
-from placer.lowering import lower, macs_for_cycles
+from placer.lowering import draw_netlist, lower, macs_for_cycles
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
 from placer.simulation import Limits, Status, simulate_stack
-from placer.study.spread import draw_netlist
 from placer.workloads import FAMILIES, build, default_spec
 
 LONG_WINDOWS = 8  # windows after the warm-up in which the long simulation must become steady

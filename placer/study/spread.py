@@ -23,13 +23,13 @@ from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind
 from placer.files import make_folder, require_folder, write_atomic
-from placer.lowering import lower, macs_for_cycles
+from placer.lowering import draw_netlist
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
 from placer.simulation import Status, simulate_stack
 from placer.study.local_search import improve
-from placer.workloads import FAMILIES, build, sample_spec
+from placer.workloads import FAMILIES
 
 CLIMB_STEPS = (300, 10_000)  # few to many: from a little better than random to settled
 
@@ -79,14 +79,6 @@ def measure_spread(config: SpreadConfig, family: str, index: int) -> NetlistSpre
     return NetlistSpread(
         family, netlist.name, fill, netlist.bound_cycles / outcome.cycles_per_sample
     )
-
-
-def draw_netlist(fabric: Fabric, family: str, sample_cycles: int, seed: int, index: int) -> Netlist:
-    """Netlist number `index` of a family: random sizes for 0.7 to 1.3 of `sample_cycles`."""
-    rng = np.random.default_rng([seed, FAMILIES.index(family), index])
-    cycles = int(sample_cycles * rng.uniform(0.7, 1.3))
-    budget = macs_for_cycles(fabric, cycles)
-    return lower(fabric, build(sample_spec(family, budget, rng, sample_cycles=cycles)))
 
 
 def _placements(config: SpreadConfig, netlist: Netlist, index: int) -> Decisions:

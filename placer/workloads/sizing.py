@@ -25,7 +25,7 @@ from placer.workloads.specs import (
     forward_macs,
 )
 
-GRANULE = 16  # numbers in a vector of 64 bytes; all chosen sizes are multiples
+GRANULE = 8  # all chosen sizes are multiples: half a vector of 64 bytes
 SMALL_BUDGET = 4_000_000  # multiply-accumulates; up to here sizes end at 512, beyond at 2048
 MAX_SIZE = 2**31  # of a size that the user gives
 MAX_ASPECT = 8  # largest over smallest size of a random spec

@@ -1,0 +1,35 @@
+"""Random netlists: different sizes, depths and shares of the fabric, for studies and datasets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from placer.fabric import Fabric
+from placer.lowering.lower import lower
+from placer.lowering.sharding import macs_for_cycles
+from placer.netlist import Netlist
+from placer.workloads import FAMILIES, build, sample_spec
+from placer.workloads.specs import FamilySpec
+
+CYCLES_RANGE = (0.6, 1.7)  # cycles per sample of a random netlist over those asked for
+FILL_RANGE = (0.6, 0.95)  # share of the compute units that it may use
+
+
+def draw_spec(
+    fabric: Fabric, family: str, sample_cycles: int, rng: np.random.Generator
+) -> tuple[FamilySpec, float]:
+    """A random workload for about `sample_cycles`, and the share of the fabric that it may fill."""
+    low, high = CYCLES_RANGE
+    cycles = round(sample_cycles * math.exp(rng.uniform(math.log(low), math.log(high))))
+    fill = float(rng.uniform(*FILL_RANGE))
+    budget = macs_for_cycles(fabric, cycles, fill)
+    return sample_spec(family, budget, rng, sample_cycles=cycles), fill
+
+
+def draw_netlist(fabric: Fabric, family: str, sample_cycles: int, seed: int, index: int) -> Netlist:
+    """Netlist number `index` of a family."""
+    rng = np.random.default_rng([seed, FAMILIES.index(family), index])
+    spec, fill = draw_spec(fabric, family, sample_cycles, rng)
+    return lower(fabric, build(spec), fill)
