@@ -50,7 +50,7 @@ class LinkSpec:
 
     vectors_per_cycle: int = 1  # per direction; at most one vector per flow and cycle
     hop_cycles: int = 4  # switch pipeline + wire
-    channels: int = 4  # virtual channels; lower half XY class, upper half YX class
+    channels: int = 2  # virtual channels; lower half XY class, upper half YX class
     fifo_vectors: int = 2  # per channel, beyond the vectors on the wire
     credit_hop_cycles: int = 4  # per hop on the way back of an end-to-end credit
 

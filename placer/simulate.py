@@ -100,7 +100,8 @@ def make_graph(config: SimulateConfig) -> DataflowGraph:
             )
         return graph
     budget = macs_for_cycles(config.fabric, config.sample_cycles, config.fill)
-    return build(resolve(config.workload, budget, np.random.default_rng(config.seed)))
+    rng = np.random.default_rng(config.seed)
+    return build(resolve(config.workload, budget, rng, config.sample_cycles))
 
 
 def _place(config: SimulateConfig, netlist: Netlist) -> Decisions:

@@ -2,6 +2,6 @@
 
 from placer.routing.incremental import reroute
 from placer.routing.load import link_load
-from placer.routing.router import RoutingMethod, route
+from placer.routing.router import RoutingMethod, route, route_turns
 
-__all__ = ["RoutingMethod", "link_load", "reroute", "route"]
+__all__ = ["RoutingMethod", "link_load", "reroute", "route", "route_turns"]

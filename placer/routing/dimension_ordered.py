@@ -22,7 +22,10 @@ _NORTH, _SOUTH = int(Direction.NORTH), int(Direction.SOUTH)
 def route_dimension_ordered(
     grid: Grid, flows: Flows, sites: IntArray, flow_class: IntArray
 ) -> tuple[LongArray, IntArray, IntArray]:
-    """Route start, links and parents of all decisions; class 0 goes XY, class 1 goes YX."""
+    """Route start, links and parents of all decisions.
+
+    `flow_class` [num_decisions, num_flows]: class 0 goes XY, class 1 goes YX.
+    """
     num_decisions, num_flows = len(sites), len(flows.source)
     route_start = np.zeros((num_decisions, num_flows + 1), np.int64)
     num_nodes = _most_nodes(grid, flows, sites)
@@ -38,7 +41,7 @@ def route_dimension_ordered(
                 flows,
                 sites[decision],
                 flow,
-                flow_class[flow],
+                flow_class[decision, flow],
                 marks,
                 decision * num_flows + flow,
                 links[used:],
@@ -107,9 +110,9 @@ def _heading(grid: Grid, here: int, goal: int, turn_class: int) -> int:
 
 
 def dimension_channels(flow_class: IntArray, num_channels: int) -> IntArray:
-    """Channel of each flow: the flows of a class take its channels in turn."""
+    """Channels [..., num_flows]: the flows of a class take its channels in turn."""
     per_class = num_channels // 2
-    in_class = np.arange(len(flow_class), dtype=np.int32) % per_class
+    in_class = np.arange(flow_class.shape[-1], dtype=np.int32) % per_class
     return (flow_class * per_class + in_class).astype(np.int32)
 
 

@@ -54,9 +54,24 @@ def route(
         )
         return Decisions(sites, channels, route_start, links, parents)
     flow_class = _flow_class(method, seed, netlist.num_flows)
-    route_start, links, parents = route_dimension_ordered(grid, flows, sites, flow_class)
-    per_flow = dimension_channels(flow_class, fabric.link.channels)
-    channels = np.repeat(per_flow[None], len(sites), axis=0)
+    return route_turns(fabric, netlist, sites, np.repeat(flow_class[None], len(sites), axis=0))
+
+
+def route_turns(
+    fabric: Fabric, netlist: Netlist, sites: IntArray, flow_class: IntArray
+) -> Decisions:
+    """Dimension-ordered routes with a turn class per decision and flow: 0 goes XY, 1 goes YX."""
+    sites = require_sites(fabric, netlist, sites)
+    if flow_class.shape != (len(sites), netlist.num_flows):
+        raise InputError(
+            f"netlist {netlist.name!r}: turn classes have shape {flow_class.shape}; "
+            f"needed ({len(sites)}, {netlist.num_flows} flows)"
+        )
+    flow_class = (flow_class != 0).astype(np.int32)
+    route_start, links, parents = route_dimension_ordered(
+        grid_of(fabric), flows_of(netlist), sites, flow_class
+    )
+    channels = dimension_channels(flow_class, fabric.link.channels)
     return Decisions(sites, channels, route_start, links, parents)
 
 

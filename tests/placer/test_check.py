@@ -12,13 +12,19 @@ from hypothesis import strategies as st
 from placer.check import check, problems
 from placer.decision import Decisions
 from placer.errors import InputError
-from placer.fabric import Direction, DramSpec, Fabric, MemorySpec, SiteKind
+from placer.fabric import Direction, DramSpec, Fabric, LinkSpec, MemorySpec, SiteKind
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
 from tests.placer.test_routing import COMPUTE, MEMORY, PORT, netlist_of, problems_to_route, unit
 
-FABRIC = Fabric("tiny", 4, 4, memory=MemorySpec(capacity_bytes=2500, max_buffers=3))
+FABRIC = Fabric(
+    "tiny",
+    4,
+    4,
+    link=LinkSpec(channels=4),
+    memory=MemorySpec(capacity_bytes=2500, max_buffers=3),
+)
 
 
 def decision_of(sites: list[int], routes: list[list[int]], parents: list[list[int]]) -> Decisions:

@@ -18,14 +18,14 @@ from placer.check import check
 from placer.decision import Decisions
 from placer.decision_file import load_decision, save_decision
 from placer.errors import InputError
-from placer.fabric import Fabric
+from placer.fabric import Fabric, LinkSpec
 from placer.files import write_atomic
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
 from tests.placer.test_routing import COMPUTE, MEMORY, netlist_of, problems_to_route, same, unit
 
-FABRIC = Fabric("tiny", 4, 4)
+FABRIC = Fabric("tiny", 4, 4, link=LinkSpec(channels=4))
 NETLIST = netlist_of(
     [unit("a", COMPUTE), unit("b", COMPUTE), unit("m", MEMORY)],
     [(0, (1, 2), 10), (2, (0,), 20)],

@@ -100,7 +100,7 @@ class TestDimensionOrdered:
         assert decision.channels.tolist() == [[0]]
 
     def test_yx_goes_along_the_column_first(self) -> None:
-        fabric = Fabric("tiny", 4, 4)
+        fabric = Fabric("tiny", 4, 4, link=LinkSpec(channels=4))
         netlist, sites = pair_on_grid()
         decision = route(fabric, netlist, sites, method=RoutingMethod.YX)
         south = [Direction.SOUTH] * 3
@@ -139,7 +139,7 @@ class TestDimensionOrdered:
         assert yx.channels.tolist() == [[2, 3, 2, 3, 2]]
 
     def test_mixed_depends_on_seed_and_flow_only(self) -> None:
-        fabric = Fabric("tiny", 4, 4)
+        fabric = Fabric("tiny", 4, 4, link=LinkSpec(channels=4))
         units = [unit("a", COMPUTE), unit("b", COMPUTE)]
         sites = np.array([[2, 13]], np.int32)
 
@@ -249,7 +249,7 @@ class TestNegotiated:
         assert num_mesh_links(fabric, decision, 0) + num_mesh_links(fabric, decision, 1) == 7
 
     def test_equal_flows_spread_over_the_channels(self) -> None:
-        fabric = Fabric("tiny", 4, 4)
+        fabric = Fabric("tiny", 4, 4, link=LinkSpec(channels=4))
         netlist = netlist_of([unit("a", COMPUTE), unit("b", COMPUTE)], [(0, (1,), 10)] * 4)
         sites = np.array([[0, 2]], np.int32)
         decision = route(fabric, netlist, sites, method=RoutingMethod.NEGOTIATED)
@@ -375,7 +375,7 @@ class TestLinkLoad:
     def test_routes_of_another_fabric_are_refused(
         self, changes: dict[str, Any], message: str
     ) -> None:
-        fabric = Fabric("tiny", 4, 4)
+        fabric = Fabric("tiny", 4, 4, link=LinkSpec(channels=4))
         netlist, sites = pair_on_grid()
         decisions = replace(route(fabric, netlist, sites), **changes)
         with pytest.raises(InputError, match=message):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from placer.check import check
 from placer.decision import Decisions, IntArray
-from placer.fabric import ComputeSpec, Fabric, SiteKind, Topology
+from placer.fabric import ComputeSpec, Fabric, LinkSpec, SiteKind, Topology
 from placer.netlist import Netlist
 from placer.routing import RoutingMethod
 from placer.simulation import Limits, simulate_stack
@@ -97,7 +97,13 @@ def test_transposed_decision_behaves_alike() -> None:
     # Rows become columns: XY routes become YX routes, in the other class of channels. Ports are
     # only in the west and the east, so there are none in this netlist.
     rng = np.random.default_rng(0)
-    fabric = Fabric(name="square", columns=6, rows=6, compute=ComputeSpec(window_vectors=8))
+    fabric = Fabric(
+        name="square",
+        columns=6,
+        rows=6,
+        link=LinkSpec(channels=4),
+        compute=ComputeSpec(window_vectors=8),
+    )
     kind_of = fabric.topology.site_kind
     tiles = [rng.permutation(np.flatnonzero(kind_of == kind)).tolist() for kind in SiteKind]
     units = [memory() if k % 2 else compute(30, cycles=45) for k in range(36)]

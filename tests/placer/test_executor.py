@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.executor import (
+from placer.executor import (
     MAX_ATTEMPTS,
     ExecutorKind,
     TaskFailedError,
@@ -221,7 +221,7 @@ def test_a_result_that_cannot_be_sent_is_an_error_of_the_task() -> None:
 def test_a_worker_that_cannot_start_says_so(tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
     script.write_text(
-        "from costmodel.executor import ExecutorKind, run_tasks\n"
+        "from placer.executor import ExecutorKind, run_tasks\n"
         "list(run_tasks(len, ['a'], kind=ExecutorKind.LOCAL, workers=1))\n"
     )
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
@@ -246,8 +246,8 @@ def is_alive(pid: int) -> bool:
 
 SLEEPY_SCRIPT = """
 import sys
-from costmodel.executor import ExecutorKind, run_tasks
-from tests.costmodel.test_executor import sleepy
+from placer.executor import ExecutorKind, run_tasks
+from tests.placer.test_executor import sleepy
 
 if __name__ == "__main__":
     try:

@@ -23,13 +23,13 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import TypeVar
 
-from costmodel.executor.attempt import (
+from placer.executor.attempt import (
     MAX_ATTEMPTS,
     FailureCallback,
     TaskFailedError,
     WorkerCrashError,
 )
-from costmodel.executor.local import run_local
+from placer.executor.local import run_local
 from placer.errors import InputError
 
 __all__ = [
@@ -81,6 +81,6 @@ def run_tasks(
                 f"ray_address: {ray_address!r} with executor 'local'; leave it out or use 'ray'"
             )
         return run_local(function, tasks, workers, on_failure)
-    from costmodel.executor.on_ray import run_on_ray  # ray takes a second to import
+    from placer.executor.on_ray import run_on_ray  # ray takes a second to import
 
     return run_on_ray(function, tasks, workers, ray_address, on_failure)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.executor import ExecutorKind, TaskFailedError, WorkerCrashError, run_tasks
+from placer.executor import ExecutorKind, TaskFailedError, WorkerCrashError, run_tasks
 from placer.errors import InputError
-from tests.costmodel.test_executor import (
+from tests.placer.test_executor import (
     ShardTask,
     check_interrupt,
     collect,

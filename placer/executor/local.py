@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
 from typing import Any, TypeVar
 
-from costmodel.executor.attempt import (
+from placer.executor.attempt import (
     SINGLE_THREADED,
     Failure,
     FailureCallback,

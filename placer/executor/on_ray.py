@@ -18,7 +18,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before the import: no statistics 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from costmodel.executor.attempt import (
+from placer.executor.attempt import (
     MAX_ATTEMPTS,
     SINGLE_THREADED,
     Failure,

@@ -1,0 +1,24 @@
+"""The annealing placer."""
+
+from placer.annealing.annealer import (
+    AnnealOptions,
+    AnnealResult,
+    AnnealStatus,
+    MoveMix,
+    Round,
+    anneal,
+)
+from placer.annealing.schedule import Schedule
+from placer.annealing.search import Search, Start
+
+__all__ = [
+    "AnnealOptions",
+    "AnnealResult",
+    "AnnealStatus",
+    "MoveMix",
+    "Round",
+    "Schedule",
+    "Search",
+    "Start",
+    "anneal",
+]
