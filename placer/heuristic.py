@@ -92,7 +92,7 @@ def tables_of(fabric: Fabric, netlist: Netlist, rules: Rules) -> Tables:
     constant.append(bursts * fabric.dram.burst_cycles / fabric.dram.channels / bound)
     is_memory = kinds == SiteKind.MEMORY
     return Tables(
-        per_link=rules.link / (topology.link_width * float(bound)),
+        per_link=np.asarray(rules.link / (topology.link_width * float(bound)), np.float64),
         per_trip=trips,
         per_port=rules.port / bound,
         port_read=np.where(is_memory, read, 0),
@@ -131,7 +131,7 @@ class HeuristicCost:
         return largest, powers
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def power(value: float, doublings: int) -> float:
     """value ^ (2 ^ doublings)"""
     for _ in range(doublings):

@@ -1,4 +1,4 @@
-"""What the annealer's compiled code works on: the fixed problem, and the state that moves change."""
+"""What the compiled annealer works on: the fixed problem, and the state that moves change."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class State(NamedTuple):
 
     sites: IntArray  # [num_units]
     flow_class: IntArray  # [num_flows] 0: XY route, 1: YX route
-    count: LongArray  # [num_sites] units on a site
+    num_tenants: LongArray  # [num_sites] units on a site
     used_bytes: LongArray  # [num_sites]
-    tenants: IntArray  # [num_sites, max_units] units on a site, the first `count` entries
+    tenants: IntArray  # [num_sites, max_units] units on a site, the first `num_tenants` entries
 
 
 def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
@@ -133,8 +133,8 @@ def state_of(board: Board, sites: IntArray, flow_class: IntArray) -> State:
 @njit(cache=True)
 def seat(board: Board, state: State, unit: int, site: int) -> None:
     """Put a unit on a site that has room."""
-    state.tenants[site, state.count[site]] = unit
-    state.count[site] += 1
+    state.tenants[site, state.num_tenants[site]] = unit
+    state.num_tenants[site] += 1
     state.used_bytes[site] += board.unit_bytes[unit]
 
 
@@ -144,6 +144,6 @@ def unseat(board: Board, state: State, unit: int, site: int) -> None:
     place = 0
     while state.tenants[site, place] != unit:
         place += 1
-    state.count[site] -= 1
-    state.tenants[site, place] = state.tenants[site, state.count[site]]
+    state.num_tenants[site] -= 1
+    state.tenants[site, place] = state.tenants[site, state.num_tenants[site]]
     state.used_bytes[site] -= board.unit_bytes[unit]

@@ -56,11 +56,11 @@ def anneal_moves(
         if reason != LEGAL:
             refused[move, reason] += 1
             continue
-        growth = price(board, tables, state, pressure, change)
-        total = pressure.total[0]
         # Metropolis: the energy is log(total) / exponent.
-        allowed = total * math.exp(-exponent * temperature * math.log(1.0 - uniform(rng)))
-        if growth > 0 and total + growth > allowed:
+        rise = -exponent * temperature * math.log(1.0 - uniform(rng))
+        allowed = pressure.total[0] * math.expm1(rise)
+        growth = price(board, tables, state, pressure, change, allowed)
+        if growth > allowed:
             take_back(board, tables, state, pressure, change)
             refused[move, _COST] += 1
             continue

@@ -51,8 +51,8 @@ _STEPS = np.array([[0, 2], [0, -2], [2, 0], [-2, 0], [1, 1], [1, -1], [-1, 1], [
 class Change(NamedTuple):
     """What a move would change; also the scratch space to find out."""
 
-    count: LongArray  # [1] of units that go elsewhere
-    units: IntArray  # [num_units] the first `count` are valid
+    num_units: LongArray  # [1] that go elsewhere
+    units: IntArray  # [num_units] the first `num_units` are valid
     old_sites: IntArray  # [num_units]
     new_sites: IntArray  # [num_units]
     flow: LongArray  # [1] flow that turns at the other corner, -1: none
@@ -82,7 +82,7 @@ def propose(
 
     Units go at most `reach` rows and columns far, but for whole groups and stages.
     """
-    change.count[0], change.flow[0] = 0, -1
+    change.num_units[0], change.flow[0] = 0, -1
     if move == _REROUTE:
         change.flow[0] = below(rng, len(board.flows.source))
         return LEGAL
@@ -98,32 +98,32 @@ def propose(
     if num_near == 0:
         return _NOWHERE
     goal = board.near[site, below(rng, num_near)]
-    if move == _SWAP and state.count[goal] > 0:
+    if move == _SWAP and state.num_tenants[goal] > 0:
         _exchange(change, site, goal)
         return _finish_exchanges(board, state, change)
     return _relocate(board, state, change, unit, goal)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _relocate(board: Board, state: State, change: Change, unit: int, goal: int) -> int:
     if not board.is_allowed[unit, goal]:
         return _FORBIDDEN
     has_bytes = state.used_bytes[goal] + board.unit_bytes[unit] <= board.capacity_bytes[goal]
-    if state.count[goal] >= board.max_units[goal] or not has_bytes:
+    if state.num_tenants[goal] >= board.max_units[goal] or not has_bytes:
         return _NO_ROOM
     _send(state, change, unit, goal)
     return LEGAL
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _send(state: State, change: Change, unit: int, goal: int) -> None:
-    entry = change.count[0]
+    entry = change.num_units[0]
     change.units[entry] = unit
     change.old_sites[entry], change.new_sites[entry] = state.sites[unit], goal
-    change.count[0] = entry + 1
+    change.num_units[0] = entry + 1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _exchange(change: Change, site: int, goal: int) -> None:
     """The units that sit on two sites by now change places."""
     number = change.num_touched[0]
@@ -142,7 +142,7 @@ def _finish_exchanges(board: Board, state: State, change: Change) -> int:
         change.holder[goal] = goal  # a site that was touched twice is listed once
         if origin == goal:
             continue
-        for place in range(state.count[origin]):
+        for place in range(state.num_tenants[origin]):
             unit = state.tenants[origin, place]
             if not board.is_allowed[unit, goal]:
                 reason = _FORBIDDEN
@@ -198,24 +198,24 @@ def _shift_stage(board: Board, state: State, change: Change, rng: RngState) -> i
 
 @njit(cache=True)
 def _holds_stage(board: Board, state: State, site: int, stage: int) -> bool:
-    for place in range(state.count[site]):
+    for place in range(state.num_tenants[site]):
         if board.unit_stage[state.tenants[site, place]] == stage:
             return True
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def apply(state: State, change: Change) -> None:
     """Change sites and turns; `reseat` or `undo` must follow."""
-    for entry in range(change.count[0]):
+    for entry in range(change.num_units[0]):
         state.sites[change.units[entry]] = change.new_sites[entry]
     _turn(state, change)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def undo(state: State, change: Change) -> None:
     """Take an applied change back."""
-    for entry in range(change.count[0]):
+    for entry in range(change.num_units[0]):
         state.sites[change.units[entry]] = change.old_sites[entry]
     _turn(state, change)
 
@@ -223,13 +223,13 @@ def undo(state: State, change: Change) -> None:
 @njit(cache=True)
 def reseat(board: Board, state: State, change: Change) -> None:
     """Make an applied change final: who sits where."""
-    for entry in range(change.count[0]):
+    for entry in range(change.num_units[0]):
         unseat(board, state, change.units[entry], change.old_sites[entry])
-    for entry in range(change.count[0]):
+    for entry in range(change.num_units[0]):
         seat(board, state, change.units[entry], change.new_sites[entry])
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _turn(state: State, change: Change) -> None:
     if change.flow[0] >= 0:
         state.flow_class[change.flow[0]] = 1 - state.flow_class[change.flow[0]]

@@ -33,7 +33,8 @@ class Pressure(NamedTuple):
     tree_links: IntArray
     trips: FloatArray  # [num_flows] sum of powers over the targets of a flow
     # The last change:
-    num_flows: LongArray  # [1] of flows with a new tree
+    num_flows: LongArray  # [1] of flows that need a new tree
+    num_trees: LongArray  # [1] of flows that have one: fewer when the price went over the limit
     flows: IntArray  # [num_flows] which
     stamp: LongArray  # [num_flows] number of the last change that touched a flow
     tick: LongArray  # [2] number of the change, and of the tree
@@ -63,6 +64,7 @@ def pressure_of(board: Board, tables: Tables, state: State) -> Pressure:
         np.zeros(used, np.int32),
         np.zeros(num_flows),
         np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
         np.zeros(num_flows, np.int32),
         np.zeros(num_flows, np.int64),
         np.zeros(2, np.int64),
@@ -75,7 +77,7 @@ def pressure_of(board: Board, tables: Tables, state: State) -> Pressure:
     for flow in range(num_flows):
         pressure.flows[flow] = flow
     pressure.num_flows[0] = num_flows
-    growth = _add_trees(board, tables, state.sites, state.flow_class, pressure)
+    growth = _add_trees(board, tables, state, pressure, 0.0, np.inf)
     for unit in range(len(state.sites)):
         growth += _load_ports(tables, pressure, unit, state.sites[unit], 1)
     pressure.total[0] = tables.constant_sum
@@ -94,8 +96,19 @@ def _most_links(board: Board, flow: int) -> int:
 
 
 @njit(cache=True)
-def price(board: Board, tables: Tables, state: State, pressure: Pressure, change: Change) -> float:
-    """Apply a change to `state.sites`, `state.flow_class` and the loads; growth of the total."""
+def price(
+    board: Board,
+    tables: Tables,
+    state: State,
+    pressure: Pressure,
+    change: Change,
+    limit: float,
+) -> float:
+    """Apply a change to `state.sites`, `state.flow_class` and the loads; growth of the total.
+
+    New trees can only add to it. Once it is above `limit`, the rest is not looked at: the change
+    must be taken back.
+    """
     _list_flows(board, pressure, change)
     growth = 0.0
     for entry in range(pressure.num_flows[0]):
@@ -104,12 +117,12 @@ def price(board: Board, tables: Tables, state: State, pressure: Pressure, change
         for node in range(first, first + pressure.tree_size[flow]):
             growth += _load_link(tables, pressure, pressure.tree_links[node], -tokens)
         growth -= pressure.trips[flow]
-    for entry in range(change.count[0]):
+    for entry in range(change.num_units[0]):
         unit = change.units[entry]
         growth += _load_ports(tables, pressure, unit, change.old_sites[entry], -1)
         growth += _load_ports(tables, pressure, unit, change.new_sites[entry], 1)
     apply(state, change)
-    return growth + _add_trees(board, tables, state.sites, state.flow_class, pressure)
+    return _add_trees(board, tables, state, pressure, growth, limit)
 
 
 @njit(cache=True)
@@ -133,15 +146,17 @@ def take_back(
 ) -> None:
     """Undo a priced change."""
     node = 0
-    for entry in range(pressure.num_flows[0]):
-        flow = pressure.flows[entry]
-        tokens, first = board.flows.tokens[flow], pressure.tree_first[flow]
+    for entry in range(pressure.num_trees[0]):
+        tokens = board.flows.tokens[pressure.flows[entry]]
         for _ in range(pressure.new_size[entry]):
             pressure.load[pressure.new_links[node]] -= tokens
             node += 1
+    for entry in range(pressure.num_flows[0]):
+        flow = pressure.flows[entry]
+        tokens, first = board.flows.tokens[flow], pressure.tree_first[flow]
         for place in range(first, first + pressure.tree_size[flow]):
             pressure.load[pressure.tree_links[place]] += tokens
-    for entry in range(change.count[0]):
+    for entry in range(change.num_units[0]):
         unit = change.units[entry]
         _load_ports(tables, pressure, unit, change.new_sites[entry], -1)
         _load_ports(tables, pressure, unit, change.old_sites[entry], 1)
@@ -155,7 +170,7 @@ def _list_flows(board: Board, pressure: Pressure, change: Change) -> None:
     tick, count = pressure.tick[0], 0
     if change.flow[0] >= 0:
         pressure.flows[0], count = change.flow[0], 1
-    for entry in range(change.count[0]):
+    for entry in range(change.num_units[0]):
         unit = change.units[entry]
         for place in range(board.flow_start[unit], board.flow_start[unit + 1]):
             flow = board.unit_flows[place]
@@ -168,19 +183,24 @@ def _list_flows(board: Board, pressure: Pressure, change: Change) -> None:
 
 @njit(cache=True)
 def _add_trees(
-    board: Board, tables: Tables, sites: IntArray, flow_class: IntArray, pressure: Pressure
+    board: Board,
+    tables: Tables,
+    state: State,
+    pressure: Pressure,
+    growth: float,
+    limit: float,
 ) -> float:
-    """Route the listed flows anew and load their links; growth of the total."""
-    growth, used = 0.0, 0
-    for entry in range(pressure.num_flows[0]):
+    """Route the listed flows anew and load their links, until `growth` is above `limit`."""
+    used, entry = 0, 0
+    while entry < pressure.num_flows[0] and growth <= limit:
         flow = pressure.flows[entry]
         pressure.tick[1] += 1
         size = dimension_tree(
             board.grid,
             board.flows,
-            sites,
+            state.sites,
             flow,
-            flow_class[flow],
+            state.flow_class[flow],
             pressure.marks,
             pressure.tick[1],
             pressure.new_links[used:],
@@ -191,12 +211,14 @@ def _add_trees(
             growth += _load_link(tables, pressure, pressure.new_links[node], tokens)
         used += size
         pressure.new_size[entry] = size
-        pressure.new_trips[entry] = _trips(board, tables, sites, flow)
+        pressure.new_trips[entry] = _trips(board, tables, state.sites, flow)
         growth += pressure.new_trips[entry]
+        entry += 1
+    pressure.num_trees[0] = entry
     return growth
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _trips(board: Board, tables: Tables, sites: IntArray, flow: int) -> float:
     """Sum of powers of the round-trip limits to all targets of a flow."""
     total, tokens = 0.0, board.flows.tokens[flow]
@@ -209,7 +231,7 @@ def _trips(board: Board, tables: Tables, sites: IntArray, flow: int) -> float:
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _load_link(tables: Tables, pressure: Pressure, link: int, tokens: int) -> float:
     before = pressure.load[link]
     pressure.load[link] = before + tokens
@@ -219,7 +241,7 @@ def _load_link(tables: Tables, pressure: Pressure, link: int, tokens: int) -> fl
     )
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _load_ports(tables: Tables, pressure: Pressure, unit: int, site: int, sign: int) -> float:
     growth = 0.0
     for port, cycles in enumerate((tables.port_read[unit], tables.port_write[unit])):

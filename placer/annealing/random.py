@@ -17,8 +17,8 @@ def rng_state(seed: int | np.random.SeedSequence) -> RngState:
     return np.maximum(sequence.generate_state(1, np.uint64), np.uint64(1))
 
 
-@njit(cache=True)
-def _next(state: RngState) -> np.uint64:
+@njit(cache=True, forceinline=True)
+def _next(state):
     x = state[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -27,13 +27,13 @@ def _next(state: RngState) -> np.uint64:
     return x * np.uint64(0x2545F4914F6CDD1D)
 
 
-@njit(cache=True)
-def uniform(state: RngState) -> float:
+@njit(cache=True, forceinline=True)
+def uniform(state):
     """In [0, 1)."""
     return np.int64(_next(state) >> np.uint64(11)) * _TO_UNIT
 
 
-@njit(cache=True)
-def below(state: RngState, count: int) -> int:
+@njit(cache=True, forceinline=True)
+def below(state, count):
     """In 0 .. count - 1, for counts below 2^31 (bias below 2^-32)."""
     return (np.int64(_next(state) >> np.uint64(33)) * count) >> 31

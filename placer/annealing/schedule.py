@@ -29,7 +29,7 @@ class Schedule:
 
     def round_moves(self, num_units: int, effort: float) -> int:
         """Moves at one temperature."""
-        return max(1, round(effort * self.moves_per_round * num_units ** (4 / 3)))
+        return max(1, int(effort * self.moves_per_round * num_units ** (4 / 3)))
 
     def next_temperature(self, temperature: float, acceptance: float, reach: float) -> float:
         """After a round in which the share `acceptance` of the moves was accepted."""

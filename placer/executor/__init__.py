@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import TypeVar
 
+from placer.errors import InputError
 from placer.executor.attempt import (
     MAX_ATTEMPTS,
     FailureCallback,
@@ -30,7 +31,6 @@ from placer.executor.attempt import (
     WorkerCrashError,
 )
 from placer.executor.local import run_local
-from placer.errors import InputError
 
 __all__ = [
     "MAX_ATTEMPTS",

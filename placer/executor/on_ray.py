@@ -18,6 +18,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before the import: no statistics 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
+from placer.errors import InputError
 from placer.executor.attempt import (
     MAX_ATTEMPTS,
     SINGLE_THREADED,
@@ -27,7 +28,6 @@ from placer.executor.attempt import (
     as_failure,
     attempt,
 )
-from placer.errors import InputError
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -87,26 +87,29 @@ def dimension_tree(
             continue
         marks.site[site] = mark
         here, goal, node = start, grid.site_switch[site], 0
-        while here != goal:
-            link = grid.mesh_link[here, _heading(grid, here, goal, turn_class)]
-            here = grid.link_target[link]
-            if marks.switch[here] != mark:
-                links[size], parents[size] = link, node
-                marks.switch[here], marks.switch_node[here] = mark, size
-                size += 1
-            node = marks.switch_node[here]
+        for leg in range(2):
+            heading, steps = _leg(grid, here, goal, leg != turn_class)
+            for _ in range(steps):
+                link = grid.mesh_link[here, heading]
+                here = grid.link_target[link]
+                if marks.switch[here] != mark:
+                    links[size], parents[size] = link, node
+                    marks.switch[here], marks.switch_node[here] = mark, size
+                    size += 1
+                node = marks.switch_node[here]
         links[size], parents[size] = grid.num_mesh_links + grid.num_sites + site, node
         size += 1
     return size
 
 
-@njit(cache=True)
-def _heading(grid: Grid, here: int, goal: int, turn_class: int) -> int:
+@njit(cache=True, forceinline=True)
+def _leg(grid: Grid, here: int, goal: int, is_vertical: bool) -> tuple[int, int]:
+    """Direction and hops of the way along one axis."""
+    if is_vertical:
+        south = grid.switch_row[goal] - grid.switch_row[here]
+        return (_SOUTH if south > 0 else _NORTH), abs(south)
     east = grid.switch_column[goal] - grid.switch_column[here]
-    south = grid.switch_row[goal] - grid.switch_row[here]
-    if south == 0 or (east != 0 and turn_class == 0):
-        return _EAST if east > 0 else _WEST
-    return _SOUTH if south > 0 else _NORTH
+    return (_EAST if east > 0 else _WEST), abs(east)
 
 
 def dimension_channels(flow_class: IntArray, num_channels: int) -> IntArray:

@@ -33,7 +33,7 @@ def empty_marks(grid: Grid) -> Marks:
     )
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def hops(grid: Grid, switch: int, goal: int) -> int:
     rows = abs(grid.switch_row[switch] - grid.switch_row[goal])
     columns = abs(grid.switch_column[switch] - grid.switch_column[goal])

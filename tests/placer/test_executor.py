@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from placer.errors import DoesNotFitError, InputError
 from placer.executor import (
     MAX_ATTEMPTS,
     ExecutorKind,
@@ -21,7 +22,6 @@ from placer.executor import (
     WorkerCrashError,
     run_tasks,
 )
-from placer.errors import DoesNotFitError, InputError
 
 LOCAL = ExecutorKind.LOCAL
 SHARD_BYTES = 200_000  # more than a pipe holds

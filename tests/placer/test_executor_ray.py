@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from placer.executor import ExecutorKind, TaskFailedError, WorkerCrashError, run_tasks
 from placer.errors import InputError
+from placer.executor import ExecutorKind, TaskFailedError, WorkerCrashError, run_tasks
 from tests.placer.test_executor import (
     ShardTask,
     check_interrupt,
