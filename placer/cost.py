@@ -37,12 +37,13 @@ class SimulatorCost:
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Simulated throughput; a deadlock scores next to nothing."""
         outcome = simulate_stack(self.fabric, netlist, decisions, self.limits)
-        if (outcome.status == Status.CAP).any() and np.isnan(outcome.cycles_per_sample).any():
+        is_unmeasured = np.isnan(outcome.cycles_per_sample)
+        if (is_unmeasured & (outcome.status == Status.CAP)).any():
             raise InputError(
                 f"netlist {netlist.name!r}: a simulation ended at max_cycles="
                 f"{self.limits.max_cycles} before any sample was complete; allow more cycles"
             )
-        period = np.where(np.isnan(outcome.cycles_per_sample), np.inf, outcome.cycles_per_sample)
+        period = np.where(is_unmeasured, np.inf, outcome.cycles_per_sample)
         return np.maximum(netlist.bound_cycles / period, np.finfo(np.float64).tiny)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,14 @@ from placer.errors import InputError
 from placer.fabric import SiteKind
 
 SCHEMA_VERSION = 1
+_FIELD_TYPES: dict[str, tuple[type, ...]] = {  # of dicts; fields not named are integers
+    "name": (str,),
+    "op": (str,),
+    "kind": (int, SiteKind),
+    "targets": (list, tuple),
+    "waits_for_operands": (bool,),
+}
+_MAX_INTEGER = 1 << 53  # of a field of a dict; far above any, and safe in 64 bits
 MAX_COUNT = 1 << 24  # of tokens, cycles, slots per sample; the simulator counts in 32 bits
 
 
@@ -33,6 +41,9 @@ class Unit:
     cycles: int = 0  # work per sample, >= firings
     releases: int = 0  # how often per sample finished outputs are released; == firings: streaming
     depth_cycles: int = 0
+    waits_for_operands: bool = (
+        False  # a sample starts when its inputs are there, or queues are full
+    )
     # memory
     bytes: int = 0  # of all slots together
     slots: int = 0  # samples held at once (N-buffering)
@@ -90,6 +101,56 @@ class Netlist:
 
     def to_dict(self) -> dict[str, Any]:
         return {"schema": SCHEMA_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Netlist:
+        """The netlist that `to_dict` gave, also after JSON. Raises InputError when it is none."""
+        entry = _entry(data, {"schema", "name", "family", "fabric", "units", "flows"}, "netlist")
+        if entry["schema"] != SCHEMA_VERSION:
+            raise InputError(f"netlist: schema {entry['schema']!r}, needed {SCHEMA_VERSION}")
+        for name in ("name", "family", "fabric"):
+            _require_type(entry[name], (str,), f"netlist: {name}")
+        for name in ("units", "flows"):
+            _require_type(entry[name], (list, tuple), f"netlist: {name}")
+        units = tuple(_unit(unit, f"unit {i}") for i, unit in enumerate(entry["units"]))
+        flows = tuple(_flow(flow, f"flow {i}") for i, flow in enumerate(entry["flows"]))
+        return cls(entry["name"], entry["family"], entry["fabric"], units, flows)
+
+
+def _unit(data: object, where: str) -> Unit:
+    entry = _entry_of(Unit, data, where)
+    if entry["kind"] not in list(SiteKind):
+        raise InputError(f"{where}: unknown kind {entry['kind']!r}")
+    return Unit(**{**entry, "kind": SiteKind(entry["kind"])})
+
+
+def _flow(data: object, where: str) -> Flow:
+    entry = _entry_of(Flow, data, where)
+    for target in entry["targets"]:
+        _require_type(target, (int,), f"{where}: target")
+    return Flow(**{**entry, "targets": tuple(entry["targets"])})
+
+
+def _entry_of(kind: type[Unit] | type[Flow], data: object, where: str) -> dict[str, Any]:
+    entry = _entry(data, {field.name for field in fields(kind)}, where)
+    for name, value in entry.items():
+        _require_type(value, _FIELD_TYPES.get(name, (int,)), f"{where}: {name}")
+        if isinstance(value, int) and not 0 <= value <= _MAX_INTEGER:
+            raise InputError(f"{where}: {name}={value}, allowed 0 to {_MAX_INTEGER}")
+    return entry
+
+
+def _entry(data: object, names: set[str], where: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise InputError(f"{where} is {data!r:.40}, needed dict")
+    if data.keys() != names:
+        raise InputError(f"{where}: has {sorted(map(str, data))}, needed {sorted(names)}")
+    return data
+
+
+def _require_type(value: object, kinds: tuple[type, ...], where: str) -> None:
+    if type(value) not in kinds:
+        raise InputError(f"{where} is {value!r:.40}, needed {kinds[0].__name__}")
 
 
 def _validate(netlist: Netlist) -> None:

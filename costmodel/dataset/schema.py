@@ -114,6 +114,17 @@ def to_json(value: Any) -> str:
         raise InputError(f"cannot be stored as JSON: {error}") from error
 
 
+def parse_object(text: str, what: str) -> dict[str, Any]:
+    """A JSON object. Raises InputError for anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{what} is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{what} is {value!r:.40}, needed dict")
+    return value
+
+
 def open_writer(sink: BinaryIO, table: str, metadata: Metadata) -> pq.ParquetWriter:
     """A writer for the file `table`. Same tables, same bytes."""
     schema = _SCHEMAS[table].with_metadata(metadata.encode(table))

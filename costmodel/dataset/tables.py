@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from costmodel.dataset.netlist_json import netlist_from_json, parse_object
 from costmodel.dataset.records import Labels, NetlistSamples, Phase
-from costmodel.dataset.schema import DECISIONS, NETLISTS, to_json
+from costmodel.dataset.schema import DECISIONS, NETLISTS, parse_object, to_json
 from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import SiteKind
@@ -70,7 +69,7 @@ def decision_rows(samples: NetlistSamples) -> pa.Table:
 def samples_from(netlist_table: pa.Table, decision_table: pa.Table) -> NetlistSamples:
     """The samples of one netlist from its rows. Raises InputError when a value is not legal."""
     row = netlist_table.to_pylist()[0]
-    netlist = netlist_from_json(row["netlist"])
+    netlist = Netlist.from_dict(parse_object(row["netlist"], "netlist"))
     _require_facts(row, netlist)
     num_decisions = decision_table.num_rows
     ids = _numbers(decision_table, "netlist_id")

@@ -53,7 +53,7 @@ class MoveMix:
 
     def __post_init__(self) -> None:
         shares = [getattr(self, item.name) for item in fields(self)]
-        if min(shares) < 0 or sum(shares) <= 0:
+        if not min(shares) >= 0 or not 0 < sum(shares) < float("inf"):
             raise InputError(f"moves {self}: allowed 0 or more each, and one above 0")
 
     def cumulated(self) -> NDArray[np.float64]:
@@ -209,7 +209,8 @@ class _Run:
 
     def _measure_start(self) -> float:
         """Start temperature from the spread of random moves."""
-        num_moves = self._netlist.num_units
+        num_units = self._netlist.num_units
+        num_moves = min(num_units, self._options.max_moves or num_units)
         self._search.run(num_moves, INFINITE_TEMPERATURE, self._farthest, self.counts)
         deviation = self.counts.energy_deviation()
         return max(self._options.schedule.start * deviation, 2 * self._options.schedule.end)

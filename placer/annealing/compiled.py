@@ -64,7 +64,7 @@ def anneal_moves(
             take_back(board, tables, state, pressure, change)
             refused[move, _COST] += 1
             continue
-        keep(pressure, growth)
+        keep(tables, pressure, growth)
         reseat(board, state, change)
         accepted[move] += 1
         energy = math.log(pressure.total[0]) / exponent

@@ -21,11 +21,13 @@ from placer.routing.trees import Marks, empty_marks, hops
 
 FloatArray = NDArray[np.float64]
 
+REFRESH = 1e-3  # the total is summed up afresh when it has changed by this factor
+
 
 class Pressure(NamedTuple):
     """Loads of all resources under the current placement, and what the last change did."""
 
-    total: FloatArray  # [1] sum of powers
+    total: FloatArray  # [2] sum of powers: now, and when it was last summed up afresh
     load: LongArray  # [num_links] vectors per sample
     ports: LongArray  # [2, num_sites] read and write cycles per sample
     tree_first: LongArray  # [num_flows] place of the flow's tree in tree_links
@@ -56,7 +58,7 @@ def pressure_of(board: Board, tables: Tables, state: State) -> Pressure:
         first[flow] = used
         used += _most_links(board, flow)
     pressure = Pressure(
-        np.zeros(1),
+        np.zeros(2),
         np.zeros(board.grid.num_mesh_links + 2 * num_sites, np.int64),
         np.zeros((2, num_sites), np.int64),
         first,
@@ -80,8 +82,8 @@ def pressure_of(board: Board, tables: Tables, state: State) -> Pressure:
     growth = _add_trees(board, tables, state, pressure, 0.0, np.inf)
     for unit in range(len(state.sites)):
         growth += _load_ports(tables, pressure, unit, state.sites[unit], 1)
-    pressure.total[0] = tables.constant_sum
-    keep(pressure, growth)
+    keep(tables, pressure, growth)
+    _sum_afresh(tables, pressure)
     return pressure
 
 
@@ -126,7 +128,7 @@ def price(
 
 
 @njit(cache=True)
-def keep(pressure: Pressure, growth: float) -> None:
+def keep(tables: Tables, pressure: Pressure, growth: float) -> None:
     """The change stays: its trees replace the old ones."""
     pressure.total[0] += growth
     node = 0
@@ -138,6 +140,24 @@ def keep(pressure: Pressure, growth: float) -> None:
             node += 1
         pressure.tree_size[flow] = pressure.new_size[entry]
         pressure.trips[flow] = pressure.new_trips[entry]
+    if (
+        pressure.total[0] < REFRESH * pressure.total[1]
+        or pressure.total[0] > pressure.total[1] / REFRESH
+    ):
+        _sum_afresh(tables, pressure)
+
+
+@njit(cache=True)
+def _sum_afresh(tables: Tables, pressure: Pressure) -> None:
+    """Forget rounding errors that were small against the old total."""
+    total = tables.constant_sum
+    for link in range(len(pressure.load)):
+        total += power(pressure.load[link] * tables.per_link[link], tables.doublings)
+    for cycles in pressure.ports.flat:
+        total += power(cycles * tables.per_port, tables.doublings)
+    for flow in range(len(pressure.trips)):
+        total += pressure.trips[flow]
+    pressure.total[:] = total
 
 
 @njit(cache=True)

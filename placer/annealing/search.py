@@ -208,7 +208,8 @@ class BatchedSearch:
 
     def _energies(self, decisions: Decisions) -> FloatArray:
         scores = self._cost.score(self._netlist, decisions)
-        if scores.shape != (len(decisions),) or not (scores > 0).all():
+        is_usable = (scores > 0) & (scores < np.inf)
+        if scores.shape != (len(decisions),) or not is_usable.all():
             raise ValueError(f"a cost model must give one score above 0 per decision: {scores}")
         return -np.log(scores)
 

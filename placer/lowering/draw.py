@@ -14,7 +14,7 @@ from placer.workloads import FAMILIES, build, sample_spec
 from placer.workloads.specs import FamilySpec
 
 CYCLES_RANGE = (0.6, 1.7)  # cycles per sample of a random netlist over those asked for
-FILL_RANGE = (0.6, 0.95)  # share of the compute units that it may use
+FILL_RANGE = (0.65, 0.95)  # share of the compute units that it may use
 
 
 def draw_spec(

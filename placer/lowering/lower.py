@@ -242,6 +242,7 @@ def _complete(
             cycles=max(work.cycles, firings),
             releases=min(firings, _releases(fabric, shard, firings)),
             depth_cycles=sum(fabric.op_spec(op.kind).depth_cycles for op in shard.group.ops),
+            waits_for_operands=shard.group.main.kind in PRODUCT_KINDS,
         )
     return tuple(unit for unit in draft.units if unit is not None)
 

@@ -105,12 +105,13 @@ UNIT_SIZE = UNIT_TIME + 4
     SINK_TOKENS,  # of the flow
     SINK_CREDIT_CYCLES,  # delay of a credit on its way back
     SINK_CREDITS,
+    SINK_START,  # compute target: vectors that must be there when a sample starts
     SINK_ARRIVED,  # vectors in the input queue
     SINK_REST,  # compute target: -tokens * firings done, modulo firings
     SINK_SAMPLE,  # memory or port target: sample that is being written
     SINK_TOKEN,
     SINK_SIZE,
-) = range(11)
+) = range(12)
 
 (
     SITE_OUT, SITE_OUT_END,  # list: flows that leave it

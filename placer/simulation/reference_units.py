@@ -86,6 +86,7 @@ class Outlet(FlowEnd):
 class Inlet(FlowEnd):
     """A target's end of a flow, with its input queue and its credits at the source."""
 
+    window: int  # capacity of the input queue
     credit_cycles: int  # from taking a vector until its credit is visible at the source
     credits: Delayed
     queue: Delayed = field(default_factory=Delayed)
@@ -139,7 +140,17 @@ class Compute(UnitState):
         return ((i + 1) * g // f) * b // g - (i * g // f) * b // g
 
     def has_data(self) -> bool:
-        return all(inlet.queue.visible >= self.demand(inlet) for inlet in self.inlets)
+        return all(
+            inlet.queue.visible >= max(self.demand(inlet), self.barrier(inlet))
+            for inlet in self.inlets
+        )
+
+    def barrier(self, inlet: Inlet) -> int:
+        """Vectors that must be there before the first firing of a sample."""
+        is_start = self.num_fired % self.spec.firings == 0
+        if not (is_start and self.spec.waits_for_operands):
+            return 0
+        return min(inlet.tokens, inlet.window)
 
     def has_room(self) -> bool:
         return all(outlet.has_room(self.supply(outlet)) for outlet in self.outlets)

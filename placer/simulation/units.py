@@ -38,10 +38,13 @@ def _num_outputs(cells, flow, releases):
 @engine_jit
 def _missing(cells, unit, is_release, releases):
     """STARVED, BLOCKED, or BUSY when nothing is missing for the next firing."""
+    is_start = cells[unit + at.UNIT_FIRING] == 0
     for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
         sink = cells[k]
         takes_one = cells[sink + at.SINK_REST] < cells[sink + at.SINK_TOKENS]
         if takes_one and cells[sink + at.SINK_ARRIVED] == 0:
+            return STARVED
+        if is_start and cells[sink + at.SINK_ARRIVED] < cells[sink + at.SINK_START]:
             return STARVED
     if is_release:
         for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):

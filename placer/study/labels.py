@@ -1,7 +1,8 @@
 """Command: how precise are the labels, and how much of the fabric do the workloads use?
 
-Error of a label = cycles per sample of a simulation with the default limits over those of a much
-longer one, minus 1. Fill of a netlist = share of the compute units that it uses.
+Error of a label = cycles per sample of a simulation over those of a much longer one, minus 1, for
+the default limits and for stricter ones ("precise").
+Fill of a netlist = share of the compute units that it uses.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from placer.routing import RoutingMethod, route
 from placer.simulation import Limits, Status, simulate_stack
 from placer.workloads import FAMILIES, build, default_spec
 
+PRECISE = Limits(warmup_samples=12, window_samples=12, tolerance=0.01)
 LONG_WINDOWS = 8  # windows after the warm-up in which the long simulation must become steady
 
 
@@ -79,11 +81,16 @@ class NetlistLabels:
     name: str
     fill: float
     cycles: NDArray[np.float64]  # [placements] per sample, default limits
+    precise_cycles: NDArray[np.float64]  # [placements] per sample, stricter limits
     long_cycles: NDArray[np.float64]  # [placements] per sample, long simulation
 
     @property
     def errors(self) -> NDArray[np.float64]:
         return self.cycles / self.long_cycles - 1
+
+    @property
+    def precise_errors(self) -> NDArray[np.float64]:
+        return self.precise_cycles / self.long_cycles - 1
 
 
 def fill_of(fabric: Fabric, netlist: Netlist) -> float:
@@ -100,18 +107,18 @@ def default_fill(config: LabelsConfig, family: str) -> float:
 def measure_labels(config: LabelsConfig, family: str, seed: int, index: int) -> NetlistLabels:
     """Draw netlist number `index` of a family; label its placements if it is one to label."""
     netlist = draw_netlist(config.fabric, family, config.sample_cycles, seed, index)
-    cycles = long_cycles = np.zeros(0)
+    labels = [np.zeros(0)] * 3
     if index < config.labelled:
         path = [seed, FAMILIES.index(family), index]  # no two netlists share their draws
         placement_seed = int(np.random.SeedSequence(path).generate_state(1)[0])
         sites = random_sites(config.fabric, netlist, config.placements, placement_seed)
         decisions = route(config.fabric, netlist, sites, method=config.routing, seed=seed)
-        cycles, long_cycles = (
+        labels = [
             _steady_cycles(config.fabric, netlist, decisions, limits)
-            for limits in (Limits(), config.long_limits)
-        )
+            for limits in (Limits(), PRECISE, config.long_limits)
+        ]
     fill = fill_of(config.fabric, netlist)
-    return NetlistLabels(family, seed, netlist.name, fill, cycles, long_cycles)
+    return NetlistLabels(family, seed, netlist.name, fill, *labels)
 
 
 def _steady_cycles(
@@ -125,7 +132,10 @@ def _steady_cycles(
     return outcome.cycles_per_sample
 
 
-LABEL_HEADER = ["family", "labels", "mean error", "95% below", "worst", "bias"]
+CYCLES = ("cycles", "precise_cycles", "long_cycles")
+ERRORS = ("errors", "precise_errors")
+FIGURES = ["mean error", "95% below", "worst", "bias"]
+LABEL_HEADER = ["family", "labels", *FIGURES, *(f"precise: {figure}" for figure in FIGURES)]
 FILL_HEADER = ["family", "default fill", "random netlists", "min", "median", "max", "in 50-95%"]
 
 
@@ -135,11 +145,15 @@ def label_rows(results: list[NetlistLabels]) -> list[list[str]]:
     rows = []
     for name, own in [*by_family.items(), ("all", results)]:
         errors = np.concatenate([result.errors for result in own])
-        size = np.abs(errors)
-        figures = (size.mean(), np.quantile(size, 0.95), size.max())
-        signed = f"{errors.mean():+.1%}"
-        rows.append([name, str(len(errors)), *(f"{figure:.1%}" for figure in figures), signed])
+        precise = np.concatenate([result.precise_errors for result in own])
+        rows.append([name, str(len(errors)), *_figures(errors), *_figures(precise)])
     return rows
+
+
+def _figures(errors: NDArray[np.float64]) -> list[str]:
+    size = np.abs(errors)
+    figures = (size.mean(), np.quantile(size, 0.95), size.max())
+    return [*(f"{figure:.1%}" for figure in figures), f"{errors.mean():+.1%}"]
 
 
 def fill_rows(results: list[NetlistLabels], defaults: dict[str, float]) -> list[list[str]]:
@@ -173,13 +187,13 @@ def write(output: Path, results: list[NetlistLabels], defaults: dict[str, float]
     )
     write_atomic(output / "labels.md", "\n".join(tables))
     labels = (
-        [result.family, result.seed, result.name, k, f"{short:.3f}", f"{long:.3f}", f"{error:.5f}"]
+        [result.family, result.seed, result.name, k]
+        + [f"{getattr(result, name)[k]:.3f}" for name in CYCLES]
+        + [f"{getattr(result, name)[k]:.5f}" for name in ERRORS]
         for result in results
-        for k, (short, long, error) in enumerate(
-            zip(result.cycles, result.long_cycles, result.errors, strict=True)
-        )
+        for k in range(len(result.cycles))
     )
-    columns = ["family", "seed", "netlist", "placement", "cycles", "long_cycles", "error"]
+    columns = ["family", "seed", "netlist", "placement", *CYCLES, *ERRORS]
     write_atomic(output / "labels.csv", _csv(columns, labels))
     fills = [[family, "default", "", "", f"{fill:.3f}"] for family, fill in defaults.items()]
     fills += [[r.family, "random", str(r.seed), r.name, f"{r.fill:.3f}"] for r in results]

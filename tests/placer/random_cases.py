@@ -308,7 +308,11 @@ class _Draft:
         unit = self.units[unit_id]
         inputs = [flow for flow in self.flows if unit_id in flow.targets]
         if unit.kind == SiteKind.COMPUTE:
-            return _with_work(self.rng, unit, max((flow.tokens for flow in inputs), default=1))
+            # Fed by memories only: with two streams of one unit, a barrier may wait for ever.
+            sources = [self.units[flow.source].kind for flow in inputs]
+            may_wait = SiteKind.COMPUTE not in sources
+            most_tokens = max((flow.tokens for flow in inputs), default=1)
+            return _with_work(self.rng, unit, most_tokens, may_wait)
         if unit.kind == SiteKind.PORT:
             return unit
         writers = [self.units[flow.source].stage for flow in inputs]
@@ -320,7 +324,7 @@ class _Draft:
         return replace(unit, slots=slots, bytes=slots * num_tokens * self.fabric.vector_bytes)
 
 
-def _with_work(rng: np.random.Generator, unit: Unit, least_firings: int) -> Unit:
+def _with_work(rng: np.random.Generator, unit: Unit, least_firings: int, may_wait: bool) -> Unit:
     firings = least_firings + (int(rng.integers(10)) if rng.random() < 0.3 else 0)
     extra_cycles = (0, int(rng.integers(firings + 1)), 2 * firings)[rng.integers(3)]
     releases = firings if rng.random() < 0.6 else int(rng.integers(1, firings + 1))
@@ -330,4 +334,5 @@ def _with_work(rng: np.random.Generator, unit: Unit, least_firings: int) -> Unit
         cycles=firings + extra_cycles,
         releases=releases,
         depth_cycles=int(rng.integers(1, 9)),
+        waits_for_operands=may_wait and bool(rng.random() < 0.5),
     )

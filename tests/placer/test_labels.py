@@ -28,22 +28,24 @@ def run(*arguments: str) -> int | str | None:
     return stop.value.code
 
 
-def result(family: str, fill: float, cycles: list[float], long: list[float]) -> NetlistLabels:
-    return NetlistLabels(family, 0, "n", fill, np.array(cycles), np.array(long))
+def result(
+    family: str, fill: float, cycles: list[float], precise: list[float], long: list[float]
+) -> NetlistLabels:
+    return NetlistLabels(family, 0, "n", fill, np.array(cycles), np.array(precise), np.array(long))
 
 
 RESULTS = [
-    result("gemm", 0.4, [110.0, 90.0], [100.0, 100.0]),
-    result("gemm", 0.8, [], []),
-    result("mlp", 0.7, [102.0], [100.0]),
+    result("gemm", 0.4, [110.0, 90.0], [100.0, 96.0], [100.0, 100.0]),
+    result("gemm", 0.8, [], [], []),
+    result("mlp", 0.7, [102.0], [101.0], [100.0]),
 ]
 
 
 def test_precision_counts_errors_in_both_directions() -> None:
     assert label_rows(RESULTS) == [
-        ["gemm", "2", "10.0%", "10.0%", "10.0%", "+0.0%"],
-        ["mlp", "1", "2.0%", "2.0%", "2.0%", "+2.0%"],
-        ["all", "3", "7.3%", "10.0%", "10.0%", "+0.7%"],
+        ["gemm", "2", "10.0%", "10.0%", "10.0%", "+0.0%", "2.0%", "3.8%", "4.0%", "-2.0%"],
+        ["mlp", "1", "2.0%", "2.0%", "2.0%", "+2.0%", "1.0%", "1.0%", "1.0%", "+1.0%"],
+        ["all", "3", "7.3%", "10.0%", "10.0%", "+0.7%", "1.7%", "3.7%", "4.0%", "-1.0%"],
     ]
 
 
@@ -70,8 +72,10 @@ def test_the_command_writes_tables_and_values(
         labels = list(csv.DictReader(file))
     assert [label["family"] for label in labels] == ["gemm"] * 2 + ["mlp"] * 2
     for label in labels:
-        cycles, long_cycles = float(label["cycles"]), float(label["long_cycles"])
-        assert float(label["error"]) == pytest.approx(cycles / long_cycles - 1, abs=1e-4)
+        long_cycles = float(label["long_cycles"])
+        for cycles, error in (("cycles", "errors"), ("precise_cycles", "precise_errors")):
+            expected = float(label[cycles]) / long_cycles - 1
+            assert float(label[error]) == pytest.approx(expected, abs=1e-4)
     with open(tmp_path / "labels_fill.csv", newline="") as file:
         fills = [(row["family"], row["sizes"], row["seed"]) for row in csv.DictReader(file)]
     assert fills == [("gemm", "default", ""), ("mlp", "default", "")] + [
@@ -83,6 +87,7 @@ def test_equal_seeds_give_equal_labels(tmp_path: Path) -> None:
     config = to_dataclass(LabelsConfig, compose_config("labels", [*TINY, *SHORT]))
     first, second = (measure_labels(config, "gemm", 3, 0) for _ in range(2))
     np.testing.assert_array_equal(first.cycles, second.cycles)
+    np.testing.assert_array_equal(first.precise_cycles, second.precise_cycles)
     np.testing.assert_array_equal(first.long_cycles, second.long_cycles)
     assert first.name == second.name
     other = measure_labels(config, "gemm", 4, 0)

@@ -248,9 +248,9 @@ LARGE_GEMM = GemmSpec(rows=64, width=4096, columns=4096)
         (SMALL, LARGE_GEMM, "buffers"),
         (with_memory(max_buffers=64), LARGE_GEMM, "bytes of on-chip memory"),
         (with_memory(capacity_bytes=64), GemmSpec(64, 64, 64), "bytes in one memory unit"),
-        (with_memory(capacity_bytes=512), GemmSpec(16, 16, 512), "slots of tensor 'product'"),
+        (with_memory(capacity_bytes=300), GemmSpec(16, 16, 512), "slots of tensor 'product'"),
         (CRUMBS, GemmSpec(16, 16, 1024), "bytes in one memory unit for 'product.w"),
-        (with_memory(capacity_bytes=1024), GemmSpec(64, 64, 64), "DRAM streams"),
+        (with_memory(capacity_bytes=512), GemmSpec(16, 16, 256), "DRAM streams"),
     ],
 )
 def test_what_does_not_fit_is_named(

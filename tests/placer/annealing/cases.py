@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -46,7 +47,7 @@ def random_start(seed: int, *, is_constrained: bool = False) -> tuple[Fabric, Ne
 
     Constrained: every unit may go to a random part of the sites, some to no other at all.
     """
-    fabric, netlist, decisions = random_case(seed)
+    fabric, netlist, decisions = random_case(seed, deadlock_free=True)
     rng = np.random.default_rng(seed)
     sites = decisions.sites[0]
     is_allowed: BoolArray = np.ones((netlist.num_units, fabric.topology.num_sites), np.bool_)
@@ -92,14 +93,17 @@ class Walk:
     def propose(self, move: int, reach: int) -> int:
         return int(propose(self.board, self.state, self.change, self.rng, move, reach))
 
+    def price(self, limit: float = math.inf) -> float:
+        """Growth of the sum of powers by the proposed move; above `limit`, not all of it."""
+        board, tables, state, pressure = self.board, self.tables, self.state, self.pressure
+        return float(price(board, tables, state, pressure, self.change, limit))
+
     def try_move(self, move: int, reach: int) -> float | None:
         """Growth of the sum of powers, or None when the move cannot be done."""
-        if self.propose(move, reach) != LEGAL:
-            return None
-        return float(price(self.board, self.tables, self.state, self.pressure, self.change))
+        return self.price() if self.propose(move, reach) == LEGAL else None
 
     def accept(self, growth: float) -> None:
-        keep(self.pressure, growth)
+        keep(self.tables, self.pressure, growth)
         reseat(self.board, self.state, self.change)
 
     def reject(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placer.annealing.moves import Move
+from placer.annealing.moves import LEGAL, Move
 from placer.annealing.pressure import Pressure
 from placer.demand import demand_of
 from placer.heuristic import HeuristicCost, Rules
@@ -34,7 +34,7 @@ def begin(seed: int, rules: Rules | None = None) -> tuple[Walk, np.random.Genera
     return Walk.begin(fabric, netlist, start, seed, rules), np.random.default_rng(seed)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SEEDS, RULES)
 def test_the_total_is_the_energy_of_the_heuristic(seed: int, rules: Rules) -> None:
     walk, _ = begin(seed, rules)
@@ -42,7 +42,7 @@ def test_the_total_is_the_energy_of_the_heuristic(seed: int, rules: Rules) -> No
     assert np.log(walk.pressure.total[0]) / rules.exponent == pytest.approx(energy, abs=1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SEEDS)
 def test_loads_are_the_demand_on_links_and_ports(seed: int) -> None:
     walk, _ = begin(seed)
@@ -53,7 +53,7 @@ def test_loads_are_the_demand_on_links_and_ports(seed: int) -> None:
     np.testing.assert_array_equal(walk.pressure.ports[1], demand.write_port)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SEEDS, RULES)
 def test_growth_is_the_difference_of_fresh_totals(seed: int, rules: Rules) -> None:
     walk, rng = begin(seed, rules)
@@ -73,7 +73,7 @@ def test_growth_is_the_difference_of_fresh_totals(seed: int, rules: Rules) -> No
         require_same_loads(walk.pressure, walk.fresh_pressure())
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SEEDS)
 def test_a_rejected_move_leaves_no_trace(seed: int) -> None:
     walk, rng = begin(seed)
@@ -89,6 +89,23 @@ def test_a_rejected_move_leaves_no_trace(seed: int) -> None:
         after = (pressure.load, pressure.ports, pressure.total)
         for array, copy in zip(after, loads, strict=True):
             np.testing.assert_array_equal(array, copy)
+
+
+@settings(max_examples=40)
+@given(SEEDS)
+def test_pricing_may_end_once_a_move_is_too_dear(seed: int) -> None:
+    walk, rng = begin(seed)
+    load = walk.pressure.load.copy()
+    for _ in range(30):
+        if walk.propose(int(rng.integers(len(Move))), walk.farthest) != LEGAL:
+            continue
+        growth = walk.price()
+        walk.reject()
+        limit = growth + rng.normal() * abs(growth)
+        limited = walk.price(limit)
+        walk.reject()
+        assert limited == growth if growth <= limit else limit < limited <= growth
+        np.testing.assert_array_equal(walk.pressure.load, load)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,0 +1,173 @@
+"""Samples of one netlist: draw it, search it in many ways, label what was found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from costmodel.dataset.records import Labels, NetlistSamples, Phase
+from costmodel.dataset.search import Explorer, Found
+from placer.decision import Decisions
+from placer.errors import DoesNotFitError, InputError
+from placer.fabric import Fabric
+from placer.heuristic import HeuristicCost
+from placer.lowering import draw_spec, lower
+from placer.netlist import Netlist
+from placer.simulation import Limits, Status, simulate_stack
+from placer.workloads import build
+
+MAX_DRAWS = 16  # of a netlist that fits
+# Share of the decisions of a netlist by phase. Most lie near the optimum: there an annealer spends
+# its time, and there models fail.
+PHASE_SHARE = {
+    Phase.RANDOM: 0.08,
+    Phase.HOT: 0.04,
+    Phase.MID: 0.08,
+    Phase.COLD: 0.32,
+    Phase.QUENCHED: 0.12,
+    Phase.OPTIMAL: 0.36,
+}
+LABEL_LIMITS = Limits(warmup_samples=12, window_samples=12)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleOptions:
+    """How the samples of a netlist are made."""
+
+    sample_cycles: int = 32  # work per sample, in cycles, for which workload sizes are drawn
+    decisions: int = 24  # per netlist
+    walk_moves: int = 80  # of the search with the simulator in the loop
+
+    def __post_init__(self) -> None:
+        for name, least in (("sample_cycles", 4), ("decisions", 8), ("walk_moves", 8)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name}={getattr(self, name)}; allowed {least} or more")
+
+
+def make_samples(
+    fabric: Fabric, family: str, options: SampleOptions, seed: int, netlist_id: int
+) -> NetlistSamples:
+    """All samples of netlist number `netlist_id`; depends on nothing but the arguments."""
+    rng = np.random.default_rng([seed, netlist_id])
+    failures: list[str] = []
+    netlist, spec = _draw(fabric, family, options, rng, failures)
+    found = _explore(Explorer(fabric, netlist, rng), options, fabric, netlist, failures)
+    return _label(fabric, netlist, spec, found, failures, (seed, netlist_id))
+
+
+def _draw(
+    fabric: Fabric,
+    family: str,
+    options: SampleOptions,
+    rng: np.random.Generator,
+    failures: list[str],
+) -> tuple[Netlist, dict[str, Any]]:
+    for _ in range(MAX_DRAWS):
+        spec, fill = draw_spec(fabric, family, options.sample_cycles, rng)
+        try:
+            netlist = lower(fabric, build(spec), fill)
+        except DoesNotFitError as error:
+            failures.append(f"{family} {json.dumps(asdict(spec))}: {error}")
+            continue
+        return netlist, {"family": family, **asdict(spec), "fill": fill}
+    raise InputError(
+        f"none of {MAX_DRAWS} random {family} workloads of {options.sample_cycles} cycles per "
+        f"sample fits the fabric {fabric.name}; the last reason: {failures[-1]}"
+    )
+
+
+def phase_counts(decisions: int) -> dict[Phase, int]:
+    """Whole numbers in the proportion of PHASE_SHARE that add up to `decisions`."""
+    exact = {phase: share * decisions for phase, share in PHASE_SHARE.items()}
+    counts = {phase: int(value) for phase, value in exact.items()}
+    by_rest = sorted(exact, key=lambda phase: counts[phase] - exact[phase])
+    for phase in by_rest[: decisions - sum(counts.values())]:
+        counts[phase] += 1
+    return counts
+
+
+def _explore(
+    explorer: Explorer,
+    options: SampleOptions,
+    fabric: Fabric,
+    netlist: Netlist,
+    failures: list[str],
+) -> list[Found]:
+    counts = phase_counts(options.decisions)
+    found = [explorer.random() for _ in range(counts[Phase.RANDOM])]
+    for wanted in _anneals(counts):
+        found += explorer.anneal(wanted)
+    found += [explorer.quench() for _ in range(counts[Phase.QUENCHED])]
+    cold = [f.decision for f in found if f.phase in (Phase.COLD, Phase.QUENCHED)]
+    start = cold[int(np.argmax(_quick_scores(fabric, netlist, cold)))]
+    missing = options.decisions - len(found)  # an anneal may have skipped a phase
+    try:
+        found += explorer.walk(start, max(options.walk_moves, missing), missing)
+    except InputError as error:
+        failures.append(f"{netlist.name}: simulator in the loop: {error}")
+    return found
+
+
+def _anneals(counts: dict[Phase, int]) -> Iterator[list[Phase]]:
+    """The phases that each anneal is asked for: one cold decision each, the others in turn."""
+    left = dict(counts)
+    while any(left[phase] for phase in (Phase.HOT, Phase.MID, Phase.COLD)):
+        wanted = [phase for phase in (Phase.HOT, Phase.MID, Phase.COLD) if left[phase] > 0]
+        for phase in wanted:
+            left[phase] -= 1
+        yield wanted
+
+
+def _quick_scores(
+    fabric: Fabric, netlist: Netlist, decisions: list[Decisions]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    outcome = simulate_stack(fabric, netlist, Decisions.concatenate(decisions))
+    return 1 / np.nan_to_num(outcome.cycles_per_sample, nan=np.inf)
+
+
+def _label(
+    fabric: Fabric,
+    netlist: Netlist,
+    spec: dict[str, Any],
+    found: list[Found],
+    failures: list[str],
+    seed: tuple[int, ...],
+) -> NetlistSamples:
+    decisions = Decisions.concatenate(f.decision for f in found)
+    outcome = simulate_stack(fabric, netlist, decisions, LABEL_LIMITS)
+    is_steady = outcome.status == Status.STEADY
+    for k in np.flatnonzero(~is_steady):
+        status = Status(int(outcome.status[k])).name.lower()
+        failures.append(f"{netlist.name}: {found[k].phase.value} decision {k}: {status}")
+    kept = np.flatnonzero(is_steady)
+    decisions = Decisions.concatenate(found[k].decision for k in kept)
+    counted = np.maximum(outcome.counted_cycles[kept], 1)
+    time = (outcome.unit_time[kept] / counted[:, None, None]).astype(np.float32)
+    utilisation = outcome.link_vectors[kept] / fabric.topology.link_width / counted[:, None]
+    labels = Labels(
+        cycles_per_sample=outcome.cycles_per_sample[kept],
+        first_sample_cycles=outcome.first_sample_cycles[kept],
+        cycles_simulated=outcome.cycles_simulated[kept],
+        vector_hops=outcome.vector_hops[kept],
+        unit_busy=time[:, :, 0],
+        unit_starved=time[:, :, 1],
+        unit_blocked=time[:, :, 2],
+        unit_port_wait=time[:, :, 3],
+        busiest_link=utilisation.max(axis=1).astype(np.float32),
+    )
+    return NetlistSamples(
+        netlist_id=seed[-1],
+        seed=seed,
+        spec=spec,
+        netlist=netlist,
+        decisions=decisions,
+        labels=labels,
+        phase=tuple(found[k].phase for k in kept),
+        search=tuple(found[k].search for k in kept),
+        heuristic=HeuristicCost(fabric).score(netlist, decisions),
+        failures=tuple(failures),
+    )

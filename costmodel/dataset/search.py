@@ -1,0 +1,183 @@
+"""Randomised searches: decisions of one netlist from all phases of annealing.
+
+Everything about the search is drawn anew for each run (start temperature, cooling, effort, mix of
+moves, weights and sharpness of the heuristic, router), so that no single search leaves its mark.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from costmodel.dataset.records import Phase
+from placer.annealing import (
+    AnnealOptions,
+    AnnealResult,
+    MoveMix,
+    Round,
+    Schedule,
+    Search,
+    Start,
+    anneal,
+)
+from placer.cost import CostModel, FloatArray, SimulatorCost
+from placer.decision import Decisions
+from placer.fabric import Fabric
+from placer.heuristic import MAX_DOUBLINGS, HeuristicCost, Rules
+from placer.netlist import Netlist
+from placer.placement import random_sites
+from placer.routing import RoutingMethod, route
+
+# Acceptance rates that separate the phases of an anneal.
+HOT_ACCEPTANCE, COLD_ACCEPTANCE = 0.6, 0.25
+QUENCH_TEMPERATURE = 4e-5  # only moves that cost next to nothing pass
+WALK_TEMPERATURE = 0.01  # moves that cost about 1% pass
+NEGOTIATED_SHARE = 0.25  # of the decisions get negotiated routes after the search
+NEAR_BEST = 0.5  # decisions of a walk are taken from the better half of what it scored
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A decision, and where it comes from."""
+
+    decision: Decisions
+    phase: Phase
+    search: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Scored:
+    """A cost model that remembers what it was asked."""
+
+    model: CostModel
+    decisions: list[Decisions] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        scores = self.model.score(netlist, decisions)
+        self.decisions += [decisions[k] for k in range(len(decisions))]
+        self.scores += scores.tolist()
+        return scores
+
+
+class Explorer:
+    """Finds decisions of one netlist, all from one random generator."""
+
+    def __init__(self, fabric: Fabric, netlist: Netlist, rng: np.random.Generator) -> None:
+        self._fabric, self._netlist, self._rng = fabric, netlist, rng
+        shape = (netlist.num_units, fabric.topology.num_sites)
+        self._is_allowed = np.ones(shape, np.bool_)
+
+    def random(self) -> Found:
+        """A random placement with a random router."""
+        sites = random_sites(self._fabric, self._netlist, 1, self._seed())
+        method = list(RoutingMethod)[int(self._rng.integers(len(RoutingMethod)))]
+        decision = route(self._fabric, self._netlist, sites, method=method, seed=self._seed())
+        return Found(decision, Phase.RANDOM, {"router": method.value})
+
+    def anneal(self, wanted: list[Phase]) -> list[Found]:
+        """One anneal with the heuristic; a decision of each wanted phase that it went through."""
+        options, rules = self._draw_options(), self._draw_rules()
+        seen: dict[Phase, tuple[int, Decisions]] = {}
+
+        def watch(point: Round, search: Search) -> None:
+            phase = _phase_of(point.acceptance)
+            number = seen[phase][0] + 1 if phase in seen else 1
+            if phase in wanted and self._rng.random() < 1 / number:  # each with the same chance
+                seen[phase] = (number, search.current())
+            elif phase in seen:
+                seen[phase] = (number, seen[phase][1])
+
+        result = self._run(HeuristicCost(self._fabric, rules), options, self._random_start(), watch)
+        if Phase.COLD in wanted and (Phase.COLD not in seen or self._rng.random() < 0.7):
+            seen[Phase.COLD] = (1, result.decision)
+        search = _describe(options, rules)
+        return [self._rerouted(Found(seen[p][1], p, search)) for p in wanted if p in seen]
+
+    def quench(self) -> Found:
+        """Greedy descent from a random placement."""
+        effort = math.exp(self._rng.uniform(math.log(0.05), math.log(2)))
+        options = AnnealOptions(effort=effort, start_temperature=QUENCH_TEMPERATURE)
+        rules = self._draw_rules()
+        cost = HeuristicCost(self._fabric, rules)
+        result = self._run(cost, options, self._random_start(), None)
+        return self._rerouted(Found(result.decision, Phase.QUENCHED, _describe(options, rules)))
+
+    def walk(self, start: Decisions, num_moves: int, count: int) -> list[Found]:
+        """A short anneal with the simulator in the loop: `count` decisions from its better half."""
+        cost = _Scored(SimulatorCost(self._fabric))
+        options = AnnealOptions(
+            max_moves=num_moves, start_temperature=WALK_TEMPERATURE, effort=num_moves / 2880
+        )
+        self._run(cost, options, self._start_at(start), None)
+        best_first = np.argsort(-np.array(cost.scores), kind="stable")
+        better = best_first[: max(count, int(NEAR_BEST * len(best_first)))]
+        chosen = better[np.linspace(0, len(better) - 1, min(count, len(better))).astype(int)]
+        search = {"cost": "simulator", "temperature": WALK_TEMPERATURE, "moves": num_moves}
+        return [Found(cost.decisions[k], Phase.OPTIMAL, search) for k in chosen]
+
+    def _run(
+        self, cost: CostModel, options: AnnealOptions, start: Start, watch: Any
+    ) -> AnnealResult:
+        return anneal(self._fabric, self._netlist, cost, start, options, self._seed(), watch)
+
+    def _rerouted(self, found: Found) -> Found:
+        """Some decisions get the routes of the other router."""
+        if self._rng.random() >= NEGOTIATED_SHARE:
+            return found
+        method = RoutingMethod.NEGOTIATED
+        decision = route(self._fabric, self._netlist, found.decision.sites, method=method)
+        return Found(decision, found.phase, {**found.search, "router": method.value})
+
+    def _random_start(self) -> Start:
+        sites = random_sites(self._fabric, self._netlist, 1, self._seed())[0]
+        turns = self._rng.integers(2, size=self._netlist.num_flows).astype(np.int32)
+        return Start(sites, turns, self._is_allowed)
+
+    def _start_at(self, decision: Decisions) -> Start:
+        turns = (decision.channels[0] >= self._fabric.link.channels // 2).astype(np.int32)
+        return Start(decision.sites[0], turns, self._is_allowed)
+
+    def _seed(self) -> int:
+        return int(self._rng.integers(1 << 31))
+
+    def _draw_options(self) -> AnnealOptions:
+        rng = self._rng
+        schedule = Schedule(
+            start=_log_uniform(rng, 0.2, 2),
+            cooling=_log_uniform(rng, 0.7, 3),
+            end=_log_uniform(rng, 2e-5, 2e-3),
+        )
+        mix = MoveMix(
+            *(_log_uniform(rng, share / 3, share * 3) for share in asdict(MoveMix()).values())
+        )
+        return AnnealOptions(effort=_log_uniform(rng, 0.01, 0.3), schedule=schedule, moves=mix)
+
+    def _draw_rules(self) -> Rules:
+        link, flow, port = (_log_uniform(self._rng, 0.5, 2) for _ in range(3))
+        return Rules(link, flow, port, doublings=int(self._rng.integers(1, MAX_DOUBLINGS)))
+
+
+def _phase_of(acceptance: float) -> Phase:
+    if acceptance > HOT_ACCEPTANCE:
+        return Phase.HOT
+    return Phase.MID if acceptance > COLD_ACCEPTANCE else Phase.COLD
+
+
+def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return math.exp(rng.uniform(math.log(low), math.log(high)))
+
+
+def _describe(options: AnnealOptions, rules: Rules) -> dict[str, Any]:
+    """The parameters of a search as plain JSON."""
+    return {
+        "cost": "heuristic",
+        "effort": options.effort,
+        "start_temperature": options.start_temperature,
+        "schedule": asdict(options.schedule),
+        "moves": asdict(options.moves),
+        "rules": asdict(rules),
+    }
