@@ -109,7 +109,8 @@ def test_the_curve_tells_the_story(seed: int, model: int) -> None:
 @pytest.mark.parametrize("model", range(5))
 def test_same_seed_same_bytes(model: int) -> None:
     netlist = drawn("mlp")
-    start, options = free_start(SMALL, netlist), replace(QUICK, max_moves=120)
+    max_moves = 8 if isinstance(models(SMALL)[model], SimulatorCost) else 120
+    start, options = free_start(SMALL, netlist), replace(QUICK, max_moves=max_moves)
 
     def contents(seed: int) -> tuple[object, ...]:
         result = anneal(SMALL, netlist, models(SMALL)[model], start, options, seed)
@@ -135,12 +136,12 @@ def test_no_more_moves_than_allowed(max_moves: int, model: int) -> None:
 
 @pytest.mark.parametrize("model", range(5))
 def test_time_may_run_out_at_once(model: int) -> None:
-    netlist = drawn("mlp")
+    fabric, netlist, start = random_start(1)
     options = AnnealOptions(time_limit=1e-9)
-    result = anneal(SMALL, netlist, models(SMALL)[model], free_start(SMALL, netlist), options, 0)
+    result = anneal(fabric, netlist, models(fabric)[model], start, options, 0)
     assert result.status == AnnealStatus.TIME_LIMIT
     assert result.moves <= netlist.num_units  # those that measure the start temperature
-    check(SMALL, netlist, result.decision)
+    check(fabric, netlist, result.decision)
 
 
 @pytest.mark.parametrize("model", [0, 1])

@@ -1,0 +1,161 @@
+"""Generate a dataset: shards by many workers, then tables, splits and a report."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from costmodel.dataset.generate import LABEL_LIMITS, SampleOptions, make_samples
+from costmodel.dataset.loader import Dataset
+from costmodel.dataset.report import ReportSummary, write_report
+from costmodel.dataset.schema import Metadata
+from costmodel.dataset.splits import DEFAULT_FOLDS, make_splits, write_splits
+from costmodel.dataset.store import (
+    finished_shards,
+    is_merged,
+    merge,
+    put_shard,
+    remove_leftovers,
+    shard_bytes,
+)
+from placer.errors import InputError
+from placer.executor import ExecutorKind, run_tasks
+from placer.fabric import Fabric
+from placer.files import make_folder, require_folder
+from placer.workloads import FAMILIES
+
+REPORT_FOLDER = "report"
+
+OnProgress = Callable[[int, int], None]  # (finished shards, all shards)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Everything that the samples depend on."""
+
+    fabric: Fabric
+    families: tuple[str, ...]
+    netlists_per_family: int
+    netlists_per_shard: int
+    samples: SampleOptions
+    seed: int
+
+    def __post_init__(self) -> None:
+        for family in self.families:
+            if family not in FAMILIES:
+                raise InputError(f"unknown family {family!r}; allowed: {', '.join(FAMILIES)}")
+        if not self.families or len(set(self.families)) != len(self.families):
+            raise InputError(f"families={list(self.families)}; allowed: one or more, each once")
+        for name in ("netlists_per_family", "netlists_per_shard"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)}; allowed 1 or more")
+        if self.seed < 0:
+            raise InputError(f"seed={self.seed}; allowed 0 or more")
+
+    @property
+    def num_netlists(self) -> int:
+        return self.netlists_per_family * len(self.families)
+
+    @property
+    def num_shards(self) -> int:
+        return -(-self.num_netlists // self.netlists_per_shard)
+
+    def metadata(self) -> Metadata:
+        config = {**asdict(self), "label_limits": LABEL_LIMITS._asdict()}
+        config["families"] = list(self.families)
+        return Metadata(_plain(config), self.seed, code_version())
+
+
+@dataclass(frozen=True, slots=True)
+class _ShardTask:
+    content: Content
+    metadata: Metadata
+    number: int
+
+
+def build_dataset(
+    content: Content,
+    folder: Path,
+    *,
+    executor: ExecutorKind,
+    workers: int,
+    ray_address: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> ReportSummary:
+    """Make the dataset in `folder`, or what is missing of it; then its splits and its report.
+
+    Same content, same bytes, for any number of workers and after any number of interruptions.
+    Raises InputError when the folder holds a dataset with other settings.
+    """
+    require_folder(folder)
+    make_folder(folder)
+    metadata = content.metadata()
+    if not is_merged(folder, metadata):
+        remove_leftovers(folder)
+        _make_shards(content, metadata, folder, executor, workers, ray_address, on_progress)
+        merge(folder, content.num_shards, metadata)
+    dataset = Dataset.open(folder, fabrics=[content.fabric])
+    splits = make_splits(dataset, min(DEFAULT_FOLDS, len(set(dataset.fingerprints))))
+    write_splits(folder, splits)
+    return write_report(dataset, splits, folder / REPORT_FOLDER)
+
+
+def _make_shards(
+    content: Content,
+    metadata: Metadata,
+    folder: Path,
+    executor: ExecutorKind,
+    workers: int,
+    ray_address: str | None,
+    on_progress: OnProgress | None,
+) -> None:
+    finished = finished_shards(folder, metadata)
+    report = on_progress or (lambda done, total: None)
+    report(len(finished), content.num_shards)
+    missing = [number for number in range(content.num_shards) if number not in finished]
+    tasks = [_ShardTask(content, metadata, number) for number in missing]
+    results = run_tasks(_make_shard, tasks, kind=executor, workers=workers, ray_address=ray_address)
+    for done, (task, shard) in enumerate(results, len(finished) + 1):
+        put_shard(folder, missing[task], shard)
+        report(done, content.num_shards)
+
+
+def _make_shard(task: _ShardTask) -> bytes:
+    """Runs in a worker."""
+    content = task.content
+    first = task.number * content.netlists_per_shard
+    last = min(first + content.netlists_per_shard, content.num_netlists)
+    samples = [
+        make_samples(
+            content.fabric,
+            content.families[netlist_id % len(content.families)],
+            content.samples,
+            content.seed,
+            netlist_id,
+        )
+        for netlist_id in range(first, last)
+    ]
+    return shard_bytes(samples, task.metadata)
+
+
+def code_version() -> str:
+    """Hash of all sources that samples depend on."""
+    here = Path(__file__).parent
+    sources = [*here.rglob("*.py"), *(here.parent.parent / "placer").rglob("*.py")]
+    digest = hashlib.sha256()
+    for source in sorted(sources):
+        digest.update(source.name.encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """Enums and tuples as JSON holds them."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return getattr(value, "value", value)

@@ -1,0 +1,213 @@
+"""Several searches for one netlist from different starts; the best one counts.
+
+Every start has seeds of its own, made from the seed of the run and its number, so the number of
+processes does not change the result (a time limit does: then speed decides).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import numpy as np
+
+from placer.annealing.annealer import (
+    AnnealOptions,
+    AnnealResult,
+    AnnealStatus,
+    Round,
+    anneal,
+)
+from placer.annealing.board import BoolArray
+from placer.annealing.rerouting import energy_of
+from placer.annealing.schedule import Schedule
+from placer.annealing.search import Search, Start
+from placer.annealing.starts import random_start, start_of
+from placer.cost import CostModel
+from placer.decision import Decisions
+from placer.errors import InputError
+from placer.executor import ExecutorKind, run_tasks
+from placer.fabric import Fabric
+from placer.heuristic import HeuristicCost, Rules
+from placer.netlist import Netlist
+from placer.routing import route_turns
+
+_FAST_COOLING = 0.8  # factor of the schedule when few moves are accepted, as in polishing
+
+
+class StartKind(Enum):
+    """Where a search begins when no placement is given."""
+
+    RANDOM = "random"  # a random placement
+    HEURISTIC = "heuristic"  # the end of a search with the heuristic, at the same effort
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What to place, and how to search."""
+
+    fabric: Fabric
+    netlist: Netlist
+    cost: CostModel
+    is_allowed: BoolArray  # [num_units, num_sites] see `allowed_sites`
+    options: AnnealOptions  # the limits hold for one start
+    start: StartKind = StartKind.RANDOM
+    rules: Rules = field(default_factory=Rules)  # of the heuristic that makes starts
+    warm_start: Start | None = None  # begin here, whatever `start` says
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTask:
+    """One start of a problem."""
+
+    problem: Problem
+    number: int
+    run_seed: int | tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"start {self.number} of netlist {self.problem.netlist.name!r}"
+
+    def seeds(self) -> list[int]:
+        """Of the random placement, of the search with the heuristic, of the search."""
+        sequence = np.random.SeedSequence(self.run_seed, spawn_key=(self.number,))
+        return [int(word) for word in sequence.generate_state(3, np.uint64)]
+
+
+@dataclass(frozen=True, slots=True)
+class StartResult:
+    """One start and how far its search came."""
+
+    number: int
+    start: Decisions  # where the search with the cost model began
+    result: AnnealResult
+
+
+@dataclass(frozen=True, slots=True)
+class MultiStartResult:
+    """All starts that were finished, in order of their numbers."""
+
+    starts: tuple[StartResult, ...]  # one or more
+    is_interrupted: bool
+
+    @property
+    def best(self) -> StartResult:
+        """Lowest energy, then lowest number."""
+        return min(self.starts, key=lambda start: start.result.energy)
+
+
+Watch = Callable[[str, Round], None]  # name of the phase, and its last round
+
+
+def search_starts(
+    problem: Problem,
+    seed: int | tuple[int, ...],
+    starts: int = 1,
+    workers: int = 1,
+    watch: Watch | None = None,
+    on_finish: Callable[[StartResult], None] | None = None,
+) -> MultiStartResult:
+    """Search from `starts` starts; a single one runs in this process, several in `workers` others.
+
+    Ctrl-C ends the search. A single start returns the best placement so far, several return those
+    that were finished; KeyboardInterrupt is raised when there is none yet.
+    `watch` is told about every round of a single start, `on_finish` about every finished start.
+    """
+    if starts < 1:
+        raise InputError(f"starts={starts} is out of range; allowed: 1 or more")
+    if starts == 1:
+        only = search_once(SearchTask(problem, 0, seed), watch)
+        return MultiStartResult((only,), only.result.status is AnnealStatus.INTERRUPTED)
+    _load_compiled(problem, random_start(problem.fabric, problem.netlist, problem.is_allowed, 0))
+    tasks = [SearchTask(problem, number, seed) for number in range(starts)]
+    done: dict[int, StartResult] = {}
+    is_interrupted = False
+    try:
+        for number, result in run_tasks(
+            search_once, tasks, kind=ExecutorKind.LOCAL, workers=workers
+        ):
+            done[number] = result
+            if on_finish is not None:
+                on_finish(result)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        is_interrupted = True
+    return MultiStartResult(tuple(done[number] for number in sorted(done)), is_interrupted)
+
+
+def search_once(task: SearchTask, watch: Watch | None = None) -> StartResult:
+    """Run one start to its end."""
+    problem = task.problem
+    fabric, netlist, cost = problem.fabric, problem.netlist, problem.cost
+    options = fit_schedule(problem.options, netlist.num_units)
+    placement_seed, heuristic_seed, seed = task.seeds()
+    start = problem.warm_start or random_start(fabric, netlist, problem.is_allowed, placement_seed)
+    _load_compiled(problem, start)
+    begin = time.monotonic()
+    if problem.warm_start is None and problem.start is StartKind.HEURISTIC:
+        first = _search_by_heuristic(problem, start, heuristic_seed, watch)
+        if first.status is AnnealStatus.INTERRUPTED:
+            ended = replace(first, energy=energy_of(cost, netlist, first.decision))
+            return StartResult(task.number, first.decision, ended)
+        start = start_of(fabric, first.decision, problem.is_allowed)
+    if options.time_limit is not None:
+        left = options.time_limit - (time.monotonic() - begin)
+        options = replace(options, time_limit=max(left, 1e-3))
+    result = anneal(fabric, netlist, cost, start, options, seed, _phase("search", watch))
+    beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
+    return StartResult(task.number, beginning, result)
+
+
+def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
+    """Shorter rounds where a limit of moves would end the search before it has cooled.
+
+    Only when the start temperature is given: a measured one is not known beforehand.
+    """
+    schedule, temperature = options.schedule, options.start_temperature
+    if options.max_moves is None or temperature is None or temperature <= schedule.end:
+        return options
+    cooling_per_round = -schedule.cooling * math.log(_FAST_COOLING)
+    num_rounds = math.ceil(math.log(temperature / schedule.end) / cooling_per_round)
+    share = options.max_moves / num_rounds / schedule.round_moves(num_units, options.effort)
+    if share >= 1:
+        return options
+    shorter = replace(schedule, moves_per_round=schedule.moves_per_round * share)
+    return replace(options, schedule=shorter)
+
+
+def _search_by_heuristic(
+    problem: Problem, start: Start, seed: int, watch: Watch | None
+) -> AnnealResult:
+    """A good start for a slow cost model; takes half of the time limit at most."""
+    limit = problem.options.time_limit
+    options = AnnealOptions(
+        effort=problem.options.effort,
+        time_limit=None if limit is None else limit / 2,
+        schedule=Schedule(),
+        moves=problem.options.moves,
+    )
+    cost = HeuristicCost(problem.fabric, problem.rules)
+    return anneal(
+        problem.fabric, problem.netlist, cost, start, options, seed, _phase("heuristic", watch)
+    )
+
+
+def _load_compiled(problem: Problem, start: Start) -> None:
+    """Try one move with each engine, so that no limit of time is spent on compilation."""
+    costs = [problem.cost]
+    if problem.warm_start is None and problem.start is StartKind.HEURISTIC:
+        costs.append(HeuristicCost(problem.fabric, problem.rules))
+    options = AnnealOptions(max_moves=1, start_temperature=1.0)
+    for cost in costs:
+        result = anneal(problem.fabric, problem.netlist, cost, start, options, seed=0)
+        if result.status is AnnealStatus.INTERRUPTED:
+            raise KeyboardInterrupt
+
+
+def _phase(name: str, watch: Watch | None) -> Callable[[Round, Search], None] | None:
+    if watch is None:
+        return None
+    return lambda point, search: watch(name, point)

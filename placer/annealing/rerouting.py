@@ -1,0 +1,39 @@
+"""Routes of the final placement: those of the search, or better ones around busy links."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+from placer.check import check
+from placer.cost import CostModel
+from placer.decision import Decisions
+from placer.fabric import Fabric
+from placer.heuristic import HeuristicCost
+from placer.netlist import Netlist
+from placer.routing import RoutingMethod, route
+
+
+class FinalRouting(Enum):
+    """How the flows of the final placement travel."""
+
+    DIMENSION_ORDERED = "dimension_ordered"  # as in the search: XY or YX per flow
+    NEGOTIATED = "negotiated"  # around busy links, if the cost model scores that better
+
+
+def energy_of(cost: CostModel, netlist: Netlist, decision: Decisions) -> float:
+    """Energy of a stack of one, as the annealer sees it; lower is better."""
+    if isinstance(cost, HeuristicCost):
+        return float(cost.energy(netlist, decision)[0])
+    return -math.log(float(cost.score(netlist, decision)[0]))
+
+
+def reroute(
+    fabric: Fabric, netlist: Netlist, cost: CostModel, decision: Decisions
+) -> tuple[Decisions, FinalRouting]:
+    """Negotiated routes for the same placement if their energy is lower, else the decision."""
+    rival = route(fabric, netlist, decision.sites, method=RoutingMethod.NEGOTIATED)
+    check(fabric, netlist, rival)
+    if energy_of(cost, netlist, rival) < energy_of(cost, netlist, decision):
+        return rival, FinalRouting.NEGOTIATED
+    return decision, FinalRouting.DIMENSION_ORDERED

@@ -1,0 +1,30 @@
+"""Command: place a workload by simulated annealing, and simulate what came out."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig
+
+from placer.command import make_console
+from placer.config import run_command, to_dataclass
+from placer.files import require_folder
+from placer.place_progress import SearchProgress
+from placer.place_report import show, write
+from placer.placing import PlaceConfig, run
+
+
+def main(config: DictConfig) -> None:
+    """Entry point: config -> placements -> files and screen."""
+    settings = to_dataclass(PlaceConfig, config)
+    require_folder(settings.output)
+    with SearchProgress(settings.to_options(), settings.starts) as progress:
+        placed = run(settings, progress)
+    write(settings, placed)  # first, so that a closed pipe cannot lose the results
+    console = make_console()
+    show(settings, placed, console)
+    console.print(f"written to {settings.output}")
+    if placed[-1].search.is_interrupted:
+        raise KeyboardInterrupt  # the results are safe; the exit code tells that they are not final
+
+
+if __name__ == "__main__":
+    run_command(main, "place")

@@ -1,0 +1,90 @@
+"""A bar that shows how a search gets on, in a terminal only."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from placer.annealing import AnnealOptions, Round
+from placer.annealing.multistart import StartResult
+
+
+class SearchProgress:
+    """Use as a context; `begin` a search, then hand over `on_round` and `on_finish`.
+
+    A single start shows its rounds, several show how many have finished.
+    """
+
+    def __init__(self, options: AnnealOptions, starts: int) -> None:
+        console = Console(stderr=True, markup=False, emoji=False)
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._options, self._starts = options, starts
+        self._name = ""
+        self._task = TaskID(0)
+        self._best = math.inf
+        self._first: Round | None = None
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, name: str) -> None:
+        """A new search; its bar takes the place of the last one."""
+        if self._name:
+            self._bar.remove_task(self._task)
+        self._name, self._best, self._first = name, math.inf, None
+        self._task = self._bar.add_task(name, total=1.0, note="compiling")
+
+    def on_round(self, phase: str, point: Round) -> None:
+        """After a round of the only start."""
+        if self._first is None or point.moves < self._first.moves:
+            self._first = point  # a new phase counts its moves from 0
+        speed = point.moves / max(point.seconds, 1e-9)
+        self._bar.update(
+            self._task,
+            description=f"{self._name}: {phase}",
+            completed=self._share(self._first, point),
+            note=f"{speed:,.0f} moves/s  best energy {point.best_energy:.4f}",
+        )
+
+    def on_finish(self, done: StartResult) -> None:
+        """After one of several starts."""
+        self._best = min(self._best, done.result.energy)
+        self._bar.update(
+            self._task,
+            advance=1 / self._starts,
+            note=f"{done.result.moves_per_second:,.0f} moves/s  best energy {self._best:.4f}",
+        )
+
+    def _share(self, first: Round, point: Round) -> float:
+        """How much of the search is over, by the limit that comes first."""
+        options, end = self._options, self._options.schedule.end
+        shares = [0.0]
+        if first.temperature > end:
+            cooled = math.log(first.temperature / point.temperature)
+            shares.append(cooled / math.log(first.temperature / end))
+        if options.max_moves is not None:
+            shares.append(point.moves / options.max_moves)
+        if options.time_limit is not None:
+            shares.append(point.seconds / options.time_limit)
+        return min(1.0, max(shares))

@@ -1,0 +1,209 @@
+"""Place every section of a configured graph: problems, searches, final routes, figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from placer.annealing import AnnealOptions, MoveMix, Schedule
+from placer.annealing.constraints import allowed_sites, load_constraints, require_known_units
+from placer.annealing.multistart import MultiStartResult, Problem, StartKind, search_starts
+from placer.annealing.rerouting import FinalRouting, energy_of, reroute
+from placer.annealing.starts import load_start, random_start
+from placer.check import check
+from placer.cost import CostModel, RandomCost, SimulatorCost
+from placer.decision import Decisions
+from placer.errors import InputError
+from placer.fabric import Fabric
+from placer.heuristic import HeuristicCost, Rules
+from placer.lowering import Section, lower_sections
+from placer.place_progress import SearchProgress
+from placer.routing import RoutingMethod
+from placer.simulate import SimulateConfig, make_graph
+from placer.simulation import Limits, Measurement, simulate
+from placer.workloads import WorkloadConfig
+
+# Longer than for labels: the error of short simulations can lead a search astray that has the
+# simulator in the loop.
+PRECISE_LIMITS = Limits(warmup_samples=12, window_samples=12)
+WARM_TEMPERATURE = 0.01  # at which a warm start is annealed: hotter would forget it
+
+
+class CostKind(Enum):
+    """What scores placements."""
+
+    HEURISTIC = "heuristic"  # the expert's rules
+    SIMULATOR = "simulator"  # the truth, slow
+    RANDOM = "random"  # says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceConfig:
+    """What `conf/place.yaml` holds."""
+
+    fabric: Fabric
+    workload: WorkloadConfig
+    graph: Path | None
+    fill: float
+    sample_cycles: int
+    cost: CostKind
+    effort: float
+    seed: int
+    time_limit: float | None
+    max_moves: int | None
+    starts: int
+    workers: int
+    start: StartKind
+    start_temperature: float | None
+    constraints: Path | None
+    warm_start: Path | None
+    final_routing: FinalRouting
+    moves: MoveMix
+    schedule: Schedule
+    rules: Rules
+    output: Path
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "workers"):
+            if getattr(self, name) < 1:
+                raise InputError(
+                    f"{name}={getattr(self, name)} is out of range; allowed: 1 or more"
+                )
+        self.to_options()
+        self.to_simulate()
+
+    def to_options(self) -> AnnealOptions:
+        """How one start is searched; starts that wait for a process share the time limit."""
+        AnnealOptions(effort=self.effort, time_limit=self.time_limit)  # refused as given
+        turns = math.ceil(self.starts / self.workers)
+        is_warm = self.warm_start is not None
+        return AnnealOptions(
+            effort=self.effort,
+            time_limit=None if self.time_limit is None else self.time_limit / turns,
+            max_moves=self.max_moves,
+            start_temperature=self.start_temperature or (WARM_TEMPERATURE if is_warm else None),
+            schedule=self.schedule,
+            moves=self.moves,
+        )
+
+    def to_simulate(self) -> SimulateConfig:
+        """The part that says which graph to lower."""
+        return SimulateConfig(
+            self.fabric, self.workload, self.graph, "random", RoutingMethod.XY, self.fill,
+            self.sample_cycles, self.seed, self.output,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A placement, judged in three ways."""
+
+    energy: float  # by the cost model of the search
+    predicted: float  # normalised throughput, by the heuristic
+    measurement: Measurement  # by a long simulation
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSection:
+    """One section, placed."""
+
+    section: Section
+    search: MultiStartResult
+    decision: Decisions
+    routing: FinalRouting
+    start: Figures  # where the best search began
+    result: Figures
+
+    @property
+    def cycles_per_input(self) -> float:
+        """Cycles per input of the graph that all sections of this kind take."""
+        period = self.result.measurement.cycles_per_sample
+        return self.section.repeats * self.section.samples * period
+
+
+def run(config: PlaceConfig, progress: SearchProgress) -> list[PlacedSection]:
+    """Place every distinct section of the configured graph.
+
+    After Ctrl-C the sections so far are returned, the last one with the best that was found.
+    """
+    sections = lower_sections(config.fabric, make_graph(config.to_simulate()), config.fill)
+    problems = _problems(config, sections)
+    placed: list[PlacedSection] = []
+    for number, (section, problem) in enumerate(zip(sections, problems, strict=True)):
+        progress.begin(f"{section.netlist.name} ({number + 1} of {len(sections)})")
+        placed.append(_place(config, section, problem, number, progress))
+        if placed[-1].search.is_interrupted:
+            break
+    return placed
+
+
+def _problems(config: PlaceConfig, sections: Sequence[Section]) -> list[Problem]:
+    """What to search; wrong constraints and files are found here, before any search."""
+    fabric, netlists = config.fabric, [section.netlist for section in sections]
+    if config.warm_start is not None and len(sections) > 1:
+        raise InputError(
+            f"warm_start={config.warm_start}: the graph has {len(sections)} sections, a decision "
+            "file places one; leave it out"
+        )
+    constraints = None
+    if config.constraints is not None:
+        constraints = load_constraints(config.constraints, fabric)
+        require_known_units(constraints, netlists)
+    options, problems = config.to_options(), []
+    for netlist in netlists:
+        is_allowed = allowed_sites(fabric, netlist, constraints)
+        warm_start = None
+        if config.warm_start is not None:
+            warm_start = load_start(config.warm_start, fabric, netlist, is_allowed)
+        else:
+            random_start(fabric, netlist, is_allowed, config.seed)  # can it be done?
+        problem = Problem(
+            fabric, netlist, make_cost(config), is_allowed, options, config.start, config.rules,
+            warm_start,
+        )  # fmt: skip
+        problems.append(problem)
+    return problems
+
+
+def make_cost(config: PlaceConfig) -> CostModel:
+    """The cost model by its name."""
+    if config.cost is CostKind.HEURISTIC:
+        return HeuristicCost(config.fabric, config.rules)
+    if config.cost is CostKind.SIMULATOR:
+        return SimulatorCost(config.fabric, PRECISE_LIMITS)
+    return RandomCost(config.seed)
+
+
+def _place(
+    config: PlaceConfig, section: Section, problem: Problem, number: int, progress: SearchProgress
+) -> PlacedSection:
+    fabric, netlist = config.fabric, section.netlist
+    search = search_starts(
+        problem, (config.seed, number), config.starts, config.workers,
+        progress.on_round, progress.on_finish,
+    )  # fmt: skip
+    best, routing = search.best, FinalRouting.DIMENSION_ORDERED
+    decision = best.result.decision
+    if config.final_routing is FinalRouting.NEGOTIATED:
+        decision, routing = reroute(fabric, netlist, problem.cost, decision)
+    check(fabric, netlist, decision)
+    return PlacedSection(
+        section,
+        search,
+        decision,
+        routing,
+        start=_judge(config, problem, best.start),
+        result=_judge(config, problem, decision),
+    )
+
+
+def _judge(config: PlaceConfig, problem: Problem, decision: Decisions) -> Figures:
+    netlist = problem.netlist
+    return Figures(
+        energy=energy_of(problem.cost, netlist, decision),
+        predicted=float(HeuristicCost(config.fabric, config.rules).score(netlist, decision)[0]),
+        measurement=simulate(config.fabric, netlist, decision, PRECISE_LIMITS)[0],
+    )

@@ -1,0 +1,189 @@
+"""Several starts: the best counts, processes do not matter, Ctrl-C keeps what is finished."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placer.annealing import AnnealOptions, AnnealStatus, Round, Schedule
+from placer.annealing import multistart as module
+from placer.annealing.constraints import allowed_sites
+from placer.annealing.multistart import (
+    MultiStartResult,
+    Problem,
+    SearchTask,
+    StartKind,
+    fit_schedule,
+    search_once,
+    search_starts,
+)
+from placer.annealing.rerouting import FinalRouting, energy_of, reroute
+from placer.annealing.starts import random_start
+from placer.cost import CostModel, RandomCost, SimulatorCost
+from placer.decision import Decisions
+from placer.errors import InputError
+from placer.heuristic import HeuristicCost
+from placer.netlist import Netlist
+from placer.routing import RoutingMethod, route
+from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
+
+SHORT = AnnealOptions(max_moves=2_000)
+FEW = AnnealOptions(max_moves=20, start_temperature=0.01, schedule=Schedule(end=5e-4))
+
+
+def problem(cost: CostModel | None = None, options: AnnealOptions = SHORT, **more: Any) -> Problem:
+    netlist = netlist_of("gemm", False)
+    mask = more.pop("is_allowed", allowed_sites(SMALL, netlist, None))
+    return Problem(SMALL, netlist, cost or HeuristicCost(SMALL), mask, options, **more)
+
+
+def same(one: Decisions, two: Decisions) -> bool:
+    return all(
+        np.array_equal(getattr(one, name), getattr(two, name))
+        for name in ("sites", "channels", "route_start", "links", "parents")
+    )
+
+
+@pytest.mark.slow
+def test_the_number_of_processes_changes_nothing() -> None:
+    alone = [search_once(SearchTask(problem(), number, 7)) for number in range(3)]
+    finished: list[int] = []
+    for workers in (1, 2):
+        result = search_starts(
+            problem(), 7, starts=3, workers=workers, on_finish=lambda s: finished.append(s.number)
+        )
+        assert [start.number for start in result.starts] == [0, 1, 2]
+        assert not result.is_interrupted
+        energies = [start.result.energy for start in result.starts]
+        assert energies == [start.result.energy for start in alone]
+        assert result.best.number == int(np.argmin(energies))
+        assert same(result.best.result.decision, alone[result.best.number].result.decision)
+    assert sorted(finished) == [0, 0, 1, 1, 2, 2]
+
+
+def test_starts_differ_and_repeat() -> None:
+    first, second = (search_once(SearchTask(problem(), number, 3)) for number in (0, 1))
+    assert not same(first.start, second.start)
+    again = search_starts(problem(), 3)
+    assert same(again.best.result.decision, first.result.decision)
+    assert (
+        again.best.result.energy
+        == first.result.energy
+        < energy_of(HeuristicCost(SMALL), netlist_of("gemm", False), first.start)
+    )
+
+
+def test_equal_energies_go_to_the_lowest_number() -> None:
+    one = search_once(SearchTask(problem(options=AnnealOptions(max_moves=1)), 0, 0))
+    two = module.StartResult(1, one.start, one.result)
+    assert MultiStartResult((one, two), False).best is one
+
+
+def interrupt_after(number: int) -> Callable[..., Iterator[tuple[int, Any]]]:
+    """Stands in for `run_tasks`: some results, the last tasks first, then Ctrl-C."""
+
+    def run(function: Any, tasks: Any, **options: Any) -> Iterator[tuple[int, Any]]:
+        for index in reversed(range(len(tasks) - number, len(tasks))):
+            yield index, function(tasks[index])
+        raise KeyboardInterrupt
+
+    return run
+
+
+def test_ctrl_c_keeps_the_finished_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "run_tasks", interrupt_after(2))
+    result = search_starts(problem(), 1, starts=4, workers=2)
+    assert result.is_interrupted
+    assert [start.number for start in result.starts] == [2, 3]
+
+
+def test_ctrl_c_before_the_first_result_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "run_tasks", interrupt_after(0))
+    with pytest.raises(KeyboardInterrupt):
+        search_starts(problem(), 1, starts=4)
+
+
+@pytest.mark.parametrize("phase", ["heuristic", "search"])
+def test_ctrl_c_in_a_single_start_keeps_the_best_so_far(phase: str) -> None:
+    def press(seen: str, point: Round) -> None:
+        if seen == phase:
+            raise KeyboardInterrupt
+
+    cost = SimulatorCost(SMALL)
+    asked = problem(cost, FEW, start=StartKind.HEURISTIC)
+    result = search_starts(asked, 0, watch=press)
+    assert result.is_interrupted
+    best = result.best.result
+    assert best.status is AnnealStatus.INTERRUPTED
+    assert best.energy == pytest.approx(energy_of(cost, asked.netlist, best.decision))
+
+
+@pytest.mark.parametrize("kind", StartKind)
+def test_a_search_is_never_worse_than_its_start(kind: StartKind) -> None:
+    cost = SimulatorCost(SMALL)
+    asked = problem(cost, FEW, start=kind)
+    phases: list[str] = []
+    only = search_starts(asked, 0, watch=lambda phase, point: phases.append(phase)).best
+    assert only.result.energy <= energy_of(cost, asked.netlist, only.start)
+    assert ("heuristic" in phases) == (kind is StartKind.HEURISTIC)
+    assert only.result.moves <= 20
+
+
+def test_a_warm_start_begins_where_it_says() -> None:
+    netlist = netlist_of("gemm", False)
+    warm = random_start(SMALL, netlist, allowed_sites(SMALL, netlist, None), seed=99)
+    asked = problem(RandomCost(), FEW, start=StartKind.HEURISTIC, warm_start=warm)
+    assert (search_once(SearchTask(asked, 0, 0)).start.sites[0] == warm.sites).all()
+
+
+def test_every_step_keeps_to_the_constraints() -> None:
+    netlist = netlist_of("gemm", False)
+    mask = allowed_sites(SMALL, netlist, None)
+    compute = [u for u, unit in enumerate(netlist.units) if unit.kind == 0]
+    mask[compute[:4], 32:] = False
+    for cost, options in ((HeuristicCost(SMALL), SHORT), (RandomCost(), FEW)):
+        result = search_starts(problem(cost, options, is_allowed=mask), 0).best.result
+        assert mask[np.arange(netlist.num_units), result.decision.sites[0]].all()
+
+
+def test_a_limit_of_moves_shortens_the_rounds() -> None:
+    options = AnnealOptions(max_moves=1000, start_temperature=0.01, schedule=Schedule(end=5e-4))
+    fitted = fit_schedule(options, num_units=90)
+    rounds = math.ceil(math.log(20) / -math.log(0.8))
+    assert fitted.schedule.round_moves(90, 1.0) == pytest.approx(1000 / rounds, abs=1)
+    assert fit_schedule(AnnealOptions(max_moves=1000), 90).schedule == Schedule()
+    long = AnnealOptions(max_moves=10**9, start_temperature=0.01)
+    assert fit_schedule(long, 90) == long
+
+
+def test_no_starts_are_refused() -> None:
+    with pytest.raises(InputError, match="starts=0 is out of range"):
+        search_starts(problem(), 0, starts=0)
+
+
+class _Favours:
+    """Prefers one of two sets of routes, told apart by their channels and links."""
+
+    def __init__(self, favourite: Decisions) -> None:
+        self._favourite = favourite
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> Any:
+        return np.array([0.9 if same(decisions, self._favourite) else 0.5])
+
+
+def test_rerouting_keeps_what_the_cost_model_likes_better() -> None:
+    netlist = netlist_of("gemm", False)
+    simple = random_decisions(netlist, 1, seed=0)
+    negotiated = route(SMALL, netlist, simple.sites, method=RoutingMethod.NEGOTIATED)
+    assert not same(simple, negotiated)
+    for favourite, name in (
+        (simple, FinalRouting.DIMENSION_ORDERED),
+        (negotiated, FinalRouting.NEGOTIATED),
+    ):
+        chosen, kind = reroute(SMALL, netlist, _Favours(favourite), simple)
+        assert same(chosen, favourite)
+        assert kind is name

@@ -1,0 +1,315 @@
+"""`python -m placer.place`: what it prints and writes, and one clear line for wrong input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placer.annealing import AnnealOptions, MoveMix, Round, Schedule
+from placer.config import compose_config, run_command, to_dataclass
+from placer.decision_file import load_decision
+from placer.draw_curve import draw_curve
+from placer.errors import InputError
+from placer.heuristic import Rules
+from placer.lowering import lower_sections
+from placer.place import main
+from placer.place_progress import SearchProgress
+from placer.place_report import RESULT_SCHEMA
+from placer.placing import PRECISE_LIMITS, PlaceConfig
+from placer.simulate import make_graph
+from placer.simulation import simulate
+
+# A small product: quick to lower, place, simulate and draw.
+GEMM = ("workload=gemm", "workload.rows=32", "workload.width=32", "workload.columns=32")
+NAME = "gemm-32x32x32"
+STEM = f"{NAME}.small"
+QUICK = "effort=0.02"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Run:
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "place", [str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return Run(stop.value.code, *capsys.readouterr())
+
+
+def config_of(*overrides: str) -> PlaceConfig:
+    return to_dataclass(PlaceConfig, compose_config("place", overrides))
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((folder / "result.small.json").read_text(encoding="utf-8"))
+    return result
+
+
+@pytest.fixture(scope="module")
+def good_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Output folder of a good run, made once; `printed.txt` beside it has what it printed."""
+    folder = tmp_path_factory.mktemp("good") / "new" / "folder"
+    printed = io.StringIO()
+    with pytest.raises(SystemExit) as stop, redirect_stdout(printed):
+        run_command(main, "place", [*GEMM, QUICK, "seed=3", f"output={folder}"])
+    assert stop.value.code == 0
+    (folder.parent / "printed.txt").write_text(printed.getvalue())
+    return folder
+
+
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of the time of a small run."""
+    monkeypatch.setattr("placer.place_report.draw_placement", lambda *args, **kwargs: None)
+    monkeypatch.setattr("placer.place_report.draw_curve", lambda *args, **kwargs: None)
+
+
+def test_the_configuration_has_the_defaults_of_the_library() -> None:
+    config = config_of()
+    assert (config.moves, config.schedule, config.rules) == (MoveMix(), Schedule(), Rules())
+    assert config.to_options() == AnnealOptions()
+
+
+def test_slow_cost_models_bring_their_own_limits() -> None:
+    config = config_of("cost=simulator")
+    options = config.to_options()
+    assert (config.start.value, options.start_temperature) == ("heuristic", 0.01)
+    assert options.max_moves == 1000
+    assert config_of("cost=simulator", "max_moves=null").max_moves is None
+    assert config_of("cost=simulator", "start=random").start.value == "random"
+
+
+def test_waiting_starts_share_the_time_limit() -> None:
+    config = config_of("starts=5", "workers=2", "time_limit=30")
+    assert config.to_options().time_limit == 10
+
+
+def test_it_writes_all_files(good_run: Path) -> None:
+    pictures = {f"{STEM}{part}.{kind}" for part in ("", ".curve") for kind in ("png", "svg")}
+    others = {f"{STEM}.decision.json", f"{STEM}.curve.csv", "result.small.json"}
+    assert {path.name for path in good_run.iterdir()} == pictures | others
+    assert (good_run / f"{STEM}.curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "temperature" in (good_run / f"{STEM}.curve.svg").read_text(encoding="utf-8")
+
+
+def test_the_result_tells_start_and_end(good_run: Path) -> None:
+    result = read_result(good_run)
+    (section,) = result["sections"]
+    assert (result["schema"], result["seed"], result["cost"]) == (RESULT_SCHEMA, 3, "heuristic")
+    assert (section["status"], section["result"]["simulation"]) == ("cooled", "steady")
+    assert section["energy"] == section["result"]["energy"] < section["start"]["energy"]
+    assert section["result"]["throughput"] > section["start"]["throughput"]
+    tried = sum(section["accepted"].values()) + sum(section["refused"].values())
+    assert section["moves"] == tried
+    assert result["cycles_per_input"] == section["result"]["cycles_per_sample"]
+    assert result["config"]["effort"] == 0.02
+    assert result["config"]["fabric"]["name"] == "small"
+
+
+def test_the_decision_has_the_throughput_that_was_told(good_run: Path) -> None:
+    config = config_of(*GEMM)
+    (section,) = lower_sections(config.fabric, make_graph(config.to_simulate()), config.fill)
+    netlist = section.netlist
+    decision = load_decision(good_run / f"{STEM}.decision.json", config.fabric, netlist)
+    measured = simulate(config.fabric, netlist, decision, PRECISE_LIMITS)[0]
+    assert measured.throughput == read_result(good_run)["sections"][0]["result"]["throughput"]
+
+
+def test_the_curve_falls(good_run: Path) -> None:
+    with (good_run / f"{STEM}.curve.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    best = np.array([float(row["best_energy"]) for row in rows])
+    temperature = np.array([float(row["temperature"]) for row in rows])
+    assert (np.diff(best) <= 1e-12).all()
+    assert (np.diff(temperature) < 0).all()
+    section = read_result(good_run)["sections"][0]
+    assert int(rows[-1]["moves"]) == section["moves"]
+    assert best[-1] == pytest.approx(section["energy"], abs=1e-6)
+
+
+def test_it_prints_a_summary(good_run: Path) -> None:
+    printed = (good_run.parent / "printed.txt").read_text()
+    section = read_result(good_run)["sections"][0]
+    for text in (
+        f"{section['start']['throughput']:.4f}",
+        f"{section['result']['throughput']:.4f}",
+        f"{section['result']['predicted_throughput']:.4f}",
+        "cooled after",
+        "per second",
+        "cost ",
+        f"written to {good_run}",
+    ):
+        assert text in printed.replace("\n", "")
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_the_same_seed_gives_the_same_decision(
+    capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
+) -> None:
+    name = f"{STEM}.decision.json"
+    for seed, is_same in ((3, True), (4, False)):
+        assert run(capsys, *GEMM, QUICK, f"seed={seed}", f"output={tmp_path}").code == 0
+        assert ((tmp_path / name).read_bytes() == (good_run / name).read_bytes()) == is_same
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_warm_start_with_the_simulator_is_never_worse(
+    capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
+) -> None:
+    warm = good_run / f"{STEM}.decision.json"
+    options = ("cost=simulator", "max_moves=20", "final_routing=negotiated")
+    done = run(capsys, *GEMM, *options, f"warm_start={warm}", f"output={tmp_path}")
+    assert (done.code, done.err) == (0, "")
+    (before,), (after,) = read_result(good_run)["sections"], read_result(tmp_path)["sections"]
+    assert after["start"]["throughput"] == before["result"]["throughput"]
+    assert after["result"]["throughput"] >= after["start"]["throughput"]
+    assert after["energy"] == pytest.approx(-np.log(after["result"]["throughput"]))
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_constraints_are_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("{schema: 1, forbidden: [0, 2], regions: [{op: load, columns: [0, 0]}]}")
+    done = run(capsys, *GEMM, QUICK, f"constraints={path}", f"output={tmp_path / 'out'}")
+    assert (done.code, done.err) == (0, "")
+    sites = json.loads((tmp_path / "out" / f"{STEM}.decision.json").read_text())["sites"]
+    assert not {0, 2} & set(sites.values())
+    loads = [site for name, site in sites.items() if ".l" in name]
+    assert loads
+    assert all(64 <= site < 72 for site in loads)  # the ports of the left side
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_pictures")
+def test_several_starts_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    done = run(capsys, *GEMM, QUICK, "starts=3", "workers=2", f"output={tmp_path}")
+    assert (done.code, done.err) == (0, "")
+    (section,) = read_result(tmp_path)["sections"]
+    energies = [start["energy"] for start in section["starts"]]
+    assert len(energies) == 3
+    assert section["energy"] == pytest.approx(min(energies))
+    assert section["best_start"] == energies.index(min(energies))
+    assert "energies by start" in done.out
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_sections_are_placed_in_turn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sizes = ("workload.rows=32", "workload.width=32", "workload.heads=2")
+    case = ("workload=mha", *sizes, "fabric.columns=4", "fabric.rows=4", "max_moves=200")
+    done = run(capsys, *case, f"output={tmp_path}")
+    assert (done.code, done.err) == (0, "")
+    result = read_result(tmp_path)
+    sections = result["sections"]
+    assert len(sections) > 1
+    total = sum(s["repeats"] * s["samples"] * s["result"]["cycles_per_sample"] for s in sections)
+    assert result["cycles_per_input"] == pytest.approx(total)
+    assert f"model: {total:,.0f} cycles per input" in done.out
+    warm = next(tmp_path.glob("*.decision.json"))
+    done = run(capsys, *case, f"warm_start={warm}", f"output={tmp_path / 'x'}")
+    assert_refused(
+        done, f"warm_start={warm}: the graph has {len(sections)} sections", tmp_path / "x"
+    )
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_ctrl_c_writes_the_best_so_far(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press(self: SearchProgress, phase: str, point: Round) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SearchProgress, "on_round", press)
+    done = run(capsys, *GEMM, QUICK, f"output={tmp_path}")
+    assert (done.code, done.err) == (130, "interrupted\n")
+    result = read_result(tmp_path)
+    assert result["is_interrupted"]
+    assert result["sections"][0]["status"] == "interrupted"
+    assert (tmp_path / f"{STEM}.decision.json").is_file()
+
+
+def assert_refused(done: Run, message: str, output: Path) -> None:
+    """Exit code 2, one line, and nothing written."""
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("cost=foo", "unknown choice cost=foo; allowed: heuristic, random, simulator"),
+        ("moves.foo=1", "unknown key 'moves.foo'; allowed: group_swap, relocate, reroute"),
+        ("moves.swap=-1", "moves MoveMix(relocate=30.0, swap=-1"),
+        ("schedule.end=0", "schedule.end=0.0; allowed: more than 0"),
+        ("rules.link=-1", "rules.link=-1.0; allowed 0 to 100"),
+        ("effort=0", "effort=0.0 is out of range; allowed: more than 0"),
+        ("effort=nan", "effort=nan is out of range"),
+        ("time_limit=-1", "time_limit=-1.0 is out of range; allowed: more than 0"),
+        ("max_moves=0", "max_moves=0 is out of range; allowed: 1 or more"),
+        ("starts=0", "starts=0 is out of range; allowed: 1 or more"),
+        ("workers=0", "workers=0 is out of range; allowed: 1 or more"),
+        ("seed=-1", "seed=-1 is out of range; allowed: 0 or more"),
+        ("start=warm", "start='warm' is no choice; allowed: heuristic, random"),
+        ("final_routing=xy", "final_routing='xy' is no choice; allowed: dimension_ordered, neg"),
+        ("constraints=no_such.yaml", "constraints file no_such.yaml: cannot read no_such.yaml"),
+        ("warm_start=no_such.json", "decision file no_such.json: cannot be read: No such file"),
+    ],
+)
+def test_wrong_settings_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: str, message: str
+) -> None:
+    output = tmp_path / "out"
+    assert_refused(run(capsys, *GEMM, f"output={output}", arguments), message, output)
+
+
+def test_an_impossible_region_is_refused_before_the_search(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("placer.placing.search_starts", lambda *args: pytest.fail("must not run"))
+    path = tmp_path / "c.yaml"
+    path.write_text("{schema: 1, regions: [{op: linear, rows: [0, 0], columns: [0, 1]}]}")
+    done = run(capsys, *GEMM, f"constraints={path}", f"output={tmp_path / 'out'}")
+    assert_refused(done, "must share 1 places ({row: 0, column: 0})", tmp_path / "out")
+
+
+def test_the_decision_of_another_netlist_is_refused(
+    capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
+) -> None:
+    path, output = good_run / f"{STEM}.decision.json", tmp_path / "out"
+    done = run(capsys, *GEMM, "workload.rows=48", f"warm_start={path}", f"output={output}")
+    assert_refused(done, f"decision file {path}: made for netlist '{NAME}'", output)
+
+
+def test_a_file_in_the_way_of_the_output_is_found_before_the_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("precious")
+    monkeypatch.setattr("placer.place.run", lambda *args: pytest.fail("must not run"))
+    done = run(capsys, *GEMM, f"output={path / 'deeper'}")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"error: cannot make the folder {path / 'deeper'}: {path} is a file\n"
+    assert path.read_text() == "precious"
+
+
+def test_a_curve_needs_a_known_kind_of_picture(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"allowed \.png and \.svg"):
+        draw_curve([], tmp_path / "curve.pdf", "nothing")
+    draw_curve([], tmp_path / "curve.svg", "a search that was interrupted at once")
+    assert "<svg" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
