@@ -70,12 +70,17 @@ def main(config: DictConfig) -> None:
             content,
             settings.output,
             executor=settings.executor,
-            workers=settings.workers or os.cpu_count() or 1,
+            workers=_num_cores() if settings.workers is None else settings.workers,
             ray_address=settings.ray_address,
             on_progress=lambda done, total: progress.update(bar, completed=done),
         )
     _print(console, summary)
     console.print(f"written to {settings.output}, report in {settings.output / REPORT_FOLDER}")
+
+
+def _num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def _print(console: Console, summary: ReportSummary) -> None:

@@ -1,0 +1,174 @@
+"""Command: what is annealing worth? Random placements, the heuristic and the simulator in the loop.
+
+All are compared by simulated throughput. The gap between the heuristic annealer and the simulator
+in the loop is what a better cost model could win.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from placer.annealing import AnnealOptions, AnnealResult, Start, anneal
+from placer.config import run_command, to_dataclass
+from placer.cost import CostModel, SimulatorCost
+from placer.decision import Decisions
+from placer.errors import InputError
+from placer.fabric import Fabric
+from placer.files import make_folder, require_folder, write_atomic
+from placer.heuristic import HeuristicCost
+from placer.lowering import draw_netlist
+from placer.netlist import Netlist
+from placer.placement import random_sites
+from placer.routing import RoutingMethod, route
+from placer.simulation import Limits
+from placer.workloads import FAMILIES
+
+PRECISE = Limits(warmup_samples=12, window_samples=12)
+START_TEMPERATURE = 0.01  # of the simulator in the loop: moves that cost about 1% pass
+
+
+@dataclass(frozen=True, slots=True)
+class AnnealingConfig:
+    """What `conf/annealing.yaml` holds."""
+
+    fabric: Fabric
+    families: list[str]
+    netlists: int
+    sample_cycles: int
+    random_placements: int
+    effort: float
+    simulator_moves: int
+    seed: int
+    output: Path
+
+    def __post_init__(self) -> None:
+        for family in self.families:
+            if family not in FAMILIES:
+                raise InputError(f"unknown family {family!r}; allowed: {', '.join(FAMILIES)}")
+        for name in ("netlists", "sample_cycles", "random_placements", "simulator_moves"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)}; allowed 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Simulated throughput of one netlist."""
+
+    family: str
+    netlist: str
+    units: int
+    random_median: float
+    random_best: float
+    heuristic: float
+    simulator: float
+
+    @property
+    def gap(self) -> float:
+        """What the simulator in the loop gains over the heuristic annealer."""
+        return self.simulator / self.heuristic - 1
+
+
+def compare(config: AnnealingConfig, family: str, index: int) -> Comparison:
+    """All searches on netlist number `index` of a family."""
+    fabric = config.fabric
+    netlist = draw_netlist(fabric, family, config.sample_cycles, config.seed, index)
+    truth = SimulatorCost(fabric, PRECISE)
+    sites = random_sites(fabric, netlist, config.random_placements, config.seed + index)
+    decisions = route(fabric, netlist, sites, method=RoutingMethod.MIXED, seed=config.seed)
+    random = truth.score(netlist, decisions)
+    found = _search(fabric, netlist, HeuristicCost(fabric), decisions[0], config, index)
+    refined = _search(fabric, netlist, truth, found.decision, config, index)
+    return Comparison(
+        family=family,
+        netlist=netlist.name,
+        units=netlist.num_units,
+        random_median=float(np.median(random)),
+        random_best=float(random.max()),
+        heuristic=float(truth.score(netlist, found.decision)[0]),
+        simulator=float(truth.score(netlist, refined.decision)[0]),
+    )
+
+
+def _search(
+    fabric: Fabric,
+    netlist: Netlist,
+    cost: CostModel,
+    start: Decisions,
+    config: AnnealingConfig,
+    index: int,
+) -> AnnealResult:
+    options = AnnealOptions(effort=config.effort)
+    if not isinstance(cost, HeuristicCost):
+        # About 60 temperatures from the start to the end of the schedule.
+        effort = config.simulator_moves / 60 / options.schedule.round_moves(netlist.num_units, 1.0)
+        options = AnnealOptions(
+            effort=effort, max_moves=config.simulator_moves, start_temperature=START_TEMPERATURE
+        )
+    turns = (start.channels[0] >= fabric.link.channels // 2).astype(np.int32)
+    is_allowed = np.ones((netlist.num_units, fabric.topology.num_sites), np.bool_)
+    begin = Start(start.sites[0], turns, is_allowed)
+    return anneal(fabric, netlist, cost, begin, options, config.seed + index)
+
+
+HEADER = ["family", "netlists", "random median", "best random", "heuristic", "simulator", "gap"]
+
+
+def summary_rows(results: list[Comparison]) -> list[list[str]]:
+    """One row per family: means over its netlists, and the range of the gap."""
+    rows = []
+    for family in dict.fromkeys(result.family for result in results):
+        own = [result for result in results if result.family == family]
+        gaps = [result.gap for result in own]
+        names = ("random_median", "random_best", "heuristic", "simulator")
+        means = [f"{np.mean([getattr(result, name) for result in own]):.3f}" for name in names]
+        gap = f"{np.mean(gaps):+.1%} ({min(gaps):+.1%} .. {max(gaps):+.1%})"
+        rows.append([family, str(len(own)), *means, gap])
+    return rows
+
+
+def write(output: Path, results: list[Comparison]) -> None:
+    """Write the table (Markdown) and all values (CSV)."""
+    make_folder(output)
+    lines = [HEADER, ["---"] * len(HEADER), *summary_rows(results)]
+    write_atomic(
+        output / "annealing.md", "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    )
+    names = [field.name for field in fields(Comparison)]
+    values = [[_cell(value) for value in asdict(result).values()] for result in results]
+    write_atomic(
+        output / "annealing.csv", "".join(",".join(row) + "\n" for row in [names, *values])
+    )
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.5f}" if isinstance(value, float) else str(value)
+
+
+def main(config: DictConfig) -> None:
+    """Entry point."""
+    settings = to_dataclass(AnnealingConfig, config)
+    require_folder(settings.output)
+    work = [(family, k) for family in settings.families for k in range(settings.netlists)]
+    results = []
+    with Progress(transient=True) as progress:
+        for family, index in progress.track(work, description="annealing"):
+            results.append(compare(settings, family, index))
+    console = Console()
+    table = Table(*HEADER)
+    for row in summary_rows(results):
+        table.add_row(*row)
+    console.print(table)
+    write(settings.output, results)
+    console.print(f"written to {settings.output}")
+
+
+if __name__ == "__main__":
+    run_command(main, "annealing")

@@ -1,0 +1,187 @@
+"""Whole datasets: same bytes however they are made, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.dataset import build
+from costmodel.dataset.build import Content, build_dataset
+from costmodel.dataset.generate import SampleOptions
+from costmodel.dataset.loader import Dataset
+from costmodel.dataset.store import finished_shards
+from placer.config import load_fabric
+from placer.errors import InputError
+from placer.executor import ExecutorKind
+
+SMALL = load_fabric("small")
+CONTENT = Content(
+    fabric=SMALL,
+    families=("gemm", "mlp"),
+    netlists_per_family=2,
+    netlists_per_shard=1,
+    samples=SampleOptions(sample_cycles=12, decisions=8, walk_moves=8),
+    seed=1,
+)
+TABLES = ("netlists.parquet", "decisions.parquet", "splits.json", "report/report.md")
+
+
+def make(folder: Path, content: Content = CONTENT, **options: Any) -> None:
+    build_dataset(content, folder, **{"executor": ExecutorKind.LOCAL, "workers": 1, **options})
+
+
+def contents(folder: Path) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in TABLES]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    make(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
+    make(tmp_path, workers=2)
+    assert contents(tmp_path) == contents(made)
+    dataset = Dataset.open(tmp_path, fabrics=[SMALL])
+    assert len(dataset) == 32 and dataset.num_netlists == 4
+
+
+@pytest.mark.slow
+def test_what_is_there_is_not_made_again(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk after the second shard keeps two; the next run makes the other two."""
+    real = build.put_shard
+    stored: list[int] = []
+
+    def put_two(folder: Path, number: int, content: bytes) -> None:
+        if len(stored) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(folder, number, content)
+        stored.append(number)
+
+    monkeypatch.setattr(build, "put_shard", put_two)
+    with pytest.raises(OSError, match="No space left"):
+        make(tmp_path)
+    assert finished_shards(tmp_path, CONTENT.metadata()) == set(stored)
+    monkeypatch.setattr(build, "put_shard", real)
+    steps: list[int] = []
+    make(tmp_path, on_progress=lambda done, total: steps.append(done))
+    assert steps == [2, 3, 4]
+    assert contents(tmp_path) == contents(made)
+
+
+@pytest.mark.slow
+def test_a_finished_dataset_is_left_alone(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(made)
+    monkeypatch.setattr(build, "run_tasks", None)  # would fail if it were called
+    make(made)
+    assert contents(made) == before
+
+
+@pytest.mark.slow
+def test_other_settings_in_the_same_folder_are_refused(made: Path) -> None:
+    other = Content(SMALL, ("gemm", "mlp"), 2, 1, CONTENT.samples, seed=2)
+    with pytest.raises(InputError, match="seed"):
+        make(made, other)
+
+
+COMMAND = [
+    sys.executable, "-m", "costmodel.dataset", "size=demo", "size.netlists_per_family=1",
+    "size.decisions=8", "size.walk_moves=8", "sample_cycles=12", "families=[gemm,mlp,ffn]",
+    "workers=1", "seed=4",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_killed_at_any_point_the_next_run_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run([*COMMAND, f"output={whole}"], check=True, capture_output=True)
+    run = subprocess.Popen(
+        [*COMMAND, f"output={cut}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 300
+    while not list(cut.glob("shards/*.zip")) and run.poll() is None:
+        assert time.monotonic() < deadline, "no shard was written"
+        time.sleep(0.05)
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    subprocess.run([*COMMAND, f"output={cut}"], check=True, capture_output=True)
+    assert contents(cut) == contents(whole)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("size=huge", "unknown choice size=huge"),
+        ("families=[gemm,rnn]", "unknown family 'rnn'"),
+        ("families=[]", "one or more, each once"),
+        ("executor=slurm", "executor='slurm' is no choice"),
+        ("size.decisions=2", "decisions=2; allowed 8 or more"),
+        ("size.netlists_per_family=0", "netlists_per_family=0; allowed 1 or more"),
+        ("seed=-1", "seed=-1; allowed 0 or more"),
+        ("workers=0", "workers"),
+        ("output=/proc/nothing", "/proc"),
+    ],
+)
+def test_bad_input_is_explained(
+    argument: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from costmodel.dataset.__main__ import main
+    from placer.config import run_command
+
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "dataset", ["size=demo", f"output={tmp_path / 'out'}", argument])
+    assert stop.value.code == 2
+    message_seen = capsys.readouterr().err
+    assert message in message_seen and message_seen.count("\n") == 1
+
+
+@pytest.fixture
+def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A real Ray cluster of two nodes on this machine."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    try:
+        cluster.add_node(num_cpus=1)
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+def test_a_lost_node_of_a_cluster_costs_nothing(made: Path, tmp_path: Path, two_nodes: Any) -> None:
+    """One of two nodes is killed after the first shard: complete and identical all the same."""
+    lost = next(iter(two_nodes.worker_nodes))
+
+    def kill(done: int, total: int) -> None:
+        if done == 1:
+            two_nodes.remove_node(lost, allow_graceful=False)
+
+    make(
+        tmp_path,
+        executor=ExecutorKind.RAY,
+        workers=2,
+        ray_address=two_nodes.address,
+        on_progress=kill,
+    )
+    assert len(two_nodes.worker_nodes) == 0
+    assert contents(tmp_path) == contents(made)

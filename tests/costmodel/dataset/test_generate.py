@@ -1,0 +1,92 @@
+"""Samples of a netlist: reproducible, labelled truthfully, from all phases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costmodel.dataset.generate import (
+    LABEL_LIMITS,
+    PHASE_SHARE,
+    SampleOptions,
+    make_samples,
+    phase_counts,
+)
+from costmodel.dataset.records import NetlistSamples, Phase
+from costmodel.dataset.tables import require_consistent
+from placer.check import check
+from placer.config import load_fabric
+from placer.errors import InputError
+from placer.heuristic import HeuristicCost
+from placer.simulation import simulate_stack
+
+SMALL = load_fabric("small")
+FEW = SampleOptions(sample_cycles=16, decisions=12, walk_moves=10)
+
+
+@pytest.fixture(scope="module")
+def samples() -> NetlistSamples:
+    return make_samples(SMALL, "ffn", FEW, seed=5, netlist_id=3)
+
+
+def test_every_decision_is_legal(samples: NetlistSamples) -> None:
+    for k in range(len(samples.decisions)):
+        check(SMALL, samples.netlist, samples.decisions[k])
+    require_consistent(samples)
+
+
+def test_labels_are_what_the_simulator_says(samples: NetlistSamples) -> None:
+    outcome = simulate_stack(SMALL, samples.netlist, samples.decisions, LABEL_LIMITS)
+    assert np.array_equal(samples.labels.cycles_per_sample, outcome.cycles_per_sample)
+    assert (samples.throughput > 0).all() and (samples.throughput <= 1).all()
+    scores = HeuristicCost(SMALL).score(samples.netlist, samples.decisions)
+    assert np.array_equal(samples.heuristic, scores)
+    shares = samples.labels.unit_busy + samples.labels.unit_starved
+    shares = shares + samples.labels.unit_blocked + samples.labels.unit_port_wait
+    assert np.allclose(shares, 1, atol=1e-5)
+    assert (samples.labels.busiest_link <= 1.01).all()
+
+
+def test_phases_are_there_and_get_better(samples: NetlistSamples) -> None:
+    assert len(samples.phase) == FEW.decisions and not samples.failures
+    by_phase = {
+        phase: np.mean(
+            [y for y, p in zip(samples.throughput, samples.phase, strict=True) if p == phase]
+        )
+        for phase in set(samples.phase)
+    }
+    assert by_phase[Phase.OPTIMAL] > by_phase[Phase.RANDOM]
+    assert by_phase[Phase.COLD] > by_phase[Phase.RANDOM]
+
+
+def test_same_seed_same_samples_and_another_seed_others(samples: NetlistSamples) -> None:
+    again = make_samples(SMALL, "ffn", FEW, seed=5, netlist_id=3)
+    assert again.netlist == samples.netlist and again.search == samples.search
+    assert np.array_equal(again.decisions.links, samples.decisions.links)
+    assert np.array_equal(again.labels.cycles_per_sample, samples.labels.cycles_per_sample)
+    other = make_samples(SMALL, "ffn", FEW, seed=5, netlist_id=7)
+    assert other.netlist != samples.netlist
+
+
+@pytest.mark.parametrize("decisions", [8, 16, 24, 100])
+def test_phase_counts_add_up(decisions: int) -> None:
+    counts = phase_counts(decisions)
+    assert sum(counts.values()) == decisions
+    for phase, share in PHASE_SHARE.items():
+        assert abs(counts[phase] - share * decisions) < 1
+
+
+def test_shares_add_up_to_one() -> None:
+    assert sum(PHASE_SHARE.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("field", ["sample_cycles", "decisions", "walk_moves"])
+def test_options_out_of_range_are_refused(field: str) -> None:
+    with pytest.raises(InputError, match=f"{field}=1; allowed"):
+        SampleOptions(**{field: 1})
+
+
+def test_a_fabric_too_small_for_any_workload_is_explained() -> None:
+    tiny = load_fabric("small", ["columns=2", "rows=2"])
+    with pytest.raises(InputError, match=r"none of 16 random mha workloads .* does not fit"):
+        make_samples(tiny, "mha", FEW, seed=0, netlist_id=0)
