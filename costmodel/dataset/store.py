@@ -156,7 +156,14 @@ def _unpack(path: Path) -> list[bytes]:
             return [archive.read(name) for name in (NETLISTS_FILE, DECISIONS_FILE)]
     except PermissionError as error:
         raise InputError(f"shard {path} cannot be read: {error.strerror}") from error
-    except (EOFError, zipfile.BadZipFile, OSError, KeyError, ValueError, NotImplementedError) as error:
+    except (
+        EOFError,
+        zipfile.BadZipFile,
+        OSError,
+        KeyError,
+        ValueError,
+        NotImplementedError,
+    ) as error:
         raise DamagedFileError(f"shard {path} is damaged: {error}") from error
 
 

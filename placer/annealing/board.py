@@ -101,6 +101,8 @@ def _flows_of_units(netlist: Netlist) -> tuple[LongArray, IntArray]:
     for flow_id, flow in enumerate(netlist.flows):
         for unit in (flow.source, *flow.targets):
             per_unit[unit].append(flow_id)
+    for flows in per_unit:  # heavy ones first: a bad move shows its price early
+        flows.sort(key=lambda flow_id: -netlist.flows[flow_id].tokens)
     start = np.cumsum([0, *map(len, per_unit)], dtype=np.int64)
     return start, np.array([flow for flows in per_unit for flow in flows], np.int32)
 

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from placer.annealing.board import Board, State
 from placer.annealing.moves import Change, apply, undo
+from placer.fabric import Direction
 from placer.heuristic import Tables, power
-from placer.routing.arrays import IntArray, LongArray
-from placer.routing.dimension_ordered import dimension_tree
-from placer.routing.trees import Marks, empty_marks, hops
+from placer.routing.arrays import Grid, IntArray, LongArray
+from placer.routing.trees import Marks, empty_marks
 
 FloatArray = NDArray[np.float64]
 
+_EAST, _WEST = int(Direction.EAST), int(Direction.WEST)
+_NORTH, _SOUTH = int(Direction.NORTH), int(Direction.SOUTH)
 REFRESH = 1e-3  # the total is summed up afresh when it has changed by this factor
 
 
@@ -42,7 +44,6 @@ class Pressure(NamedTuple):
     tick: LongArray  # [2] number of the change, and of the tree
     new_size: LongArray  # [num_flows] by position in `flows`
     new_links: IntArray  # their trees, one after the other
-    new_parents: IntArray
     new_trips: FloatArray  # [num_flows] by position in `flows`
     marks: Marks
 
@@ -71,7 +72,6 @@ def pressure_of(board: Board, tables: Tables, state: State) -> Pressure:
         np.zeros(num_flows, np.int64),
         np.zeros(2, np.int64),
         np.zeros(num_flows, np.int64),
-        np.zeros(used, np.int32),
         np.zeros(used, np.int32),
         np.zeros(num_flows),
         empty_marks(board.grid),
@@ -213,42 +213,80 @@ def _add_trees(
     """Route the listed flows anew and load their links, until `growth` is above `limit`."""
     used, entry = 0, 0
     while entry < pressure.num_flows[0] and growth <= limit:
-        flow = pressure.flows[entry]
-        pressure.tick[1] += 1
-        size = dimension_tree(
-            board.grid,
-            board.flows,
-            state.sites,
-            flow,
-            state.flow_class[flow],
-            pressure.marks,
-            pressure.tick[1],
-            pressure.new_links[used:],
-            pressure.new_parents[used:],
-        )
-        tokens = board.flows.tokens[flow]
-        for node in range(used, used + size):
-            growth += _load_link(tables, pressure, pressure.new_links[node], tokens)
-        used += size
+        size, growth = _add_tree(board, tables, state, pressure, entry, used, growth)
         pressure.new_size[entry] = size
-        pressure.new_trips[entry] = _trips(board, tables, state.sites, flow)
-        growth += pressure.new_trips[entry]
+        used += size
         entry += 1
     pressure.num_trees[0] = entry
     return growth
 
 
 @njit(cache=True, forceinline=True)
-def _trips(board: Board, tables: Tables, sites: IntArray, flow: int) -> float:
-    """Sum of powers of the round-trip limits to all targets of a flow."""
-    total, tokens = 0.0, board.flows.tokens[flow]
-    start = board.grid.site_switch[sites[board.flows.source[flow]]]
-    for end in range(board.flows.target_start[flow], board.flows.target_start[flow + 1]):
+def _add_tree(
+    board: Board,
+    tables: Tables,
+    state: State,
+    pressure: Pressure,
+    entry: int,
+    used: int,
+    growth: float,
+) -> tuple[int, float]:
+    """Size of the new tree of a listed flow, and the growth with it.
+
+    The same tree as `placer.routing.dimension_ordered`, without parents; `CompiledSearch.verify`
+    compares the two.
+    """
+    grid, flow = board.grid, pressure.flows[entry]
+    tokens, turn_class = board.flows.tokens[flow], state.flow_class[flow]
+    first_target, end_target = board.flows.target_start[flow], board.flows.target_start[flow + 1]
+    is_multicast = end_target - first_target > 1
+    pressure.tick[1] += 1
+    mark, links, reached = pressure.tick[1], pressure.new_links, pressure.marks.switch
+    site = state.sites[board.flows.source[flow]]
+    start = grid.site_switch[site]
+    reached[start] = mark
+    links[used] = grid.num_mesh_links + site
+    growth += _load_link(tables, pressure, grid.num_mesh_links + site, tokens)
+    size, trips = 1, 0.0
+    for end in range(first_target, end_target):
         target = board.flows.targets[end]
-        distance = hops(board.grid, start, board.grid.site_switch[sites[target]])
-        trip = tables.per_trip[tables.unit_kind[target], distance] * tokens
-        total += power(trip, tables.doublings)
-    return total
+        site = state.sites[target]
+        here, goal, num_hops = start, grid.site_switch[site], 0
+        for leg in range(2):
+            heading, step, num_steps = _leg(grid, here, goal, leg != turn_class)
+            num_hops += num_steps
+            for _ in range(num_steps):
+                link = grid.mesh_link[here, heading]
+                here += step
+                if is_multicast:
+                    if reached[here] == mark:
+                        continue
+                    reached[here] = mark
+                links[used + size] = link
+                growth += _load_link(tables, pressure, link, tokens)
+                size += 1
+        trip = tables.per_trip[tables.unit_kind[target], num_hops] * tokens
+        trips += power(trip, tables.doublings)
+        if is_multicast:
+            if pressure.marks.site[site] == mark:
+                continue
+            pressure.marks.site[site] = mark
+        links[used + size] = grid.num_mesh_links + grid.num_sites + site
+        growth += _load_link(tables, pressure, links[used + size], tokens)
+        size += 1
+    pressure.new_trips[entry] = trips
+    return size, growth + trips
+
+
+@njit(cache=True, forceinline=True)
+def _leg(grid: Grid, here: int, goal: int, is_vertical: bool) -> tuple[int, int, int]:
+    """Direction, difference of switch ids per hop, and hops of the way along one axis."""
+    if is_vertical:
+        columns = grid.switch_column[len(grid.switch_column) - 1] + 1
+        south = grid.switch_row[goal] - grid.switch_row[here]
+        return (_SOUTH, columns, south) if south > 0 else (_NORTH, -columns, -south)
+    east = grid.switch_column[goal] - grid.switch_column[here]
+    return (_EAST, 1, east) if east > 0 else (_WEST, -1, -east)
 
 
 @njit(cache=True, forceinline=True)
