@@ -20,10 +20,14 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	$(BASE_PYTHON) -m venv .venv
 	$(PYTHON) -m pip install torch==2.13.0
 	$(PYTHON) -m pip install -c .ci/constraints.txt -e '.[dev]'
+	@echo "compiling the hot loops, about a minute"
+	$(PYTHON) -m placer.warm_up
 	@touch $@
 
-demo: $(STAMP)  ## place an attention block at random on the small fabric and simulate it
-	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0
+demo: $(STAMP)  ## simulate and place an attention block, make a small dataset; pictures in data/demo
+	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
+	$(PYTHON) -m placer.place workload=mha fabric=small effort=0.3 seed=0 output=data/demo/place
+	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
 
 test: $(STAMP)  ## run all tests on two cores
 	$(PYTHON) -m pytest -n 2

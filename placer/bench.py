@@ -1,4 +1,4 @@
-"""Command: how fast are the simulator, the router and lowering? A table with machine and versions.
+"""Command: how fast are the simulator, the router and the annealer? Tables with versions.
 
 Rates depend on the machine; compare columns of one run, not runs. The time to compile is measured
 in a process of its own with an empty cache.
@@ -21,9 +21,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from placer.annealing import AnnealOptions, Start, anneal
 from placer.config import load_fabric
 from placer.decision import Decisions
 from placer.fabric import Fabric
+from placer.heuristic import HeuristicCost
 from placer.lowering import draw_netlist, lower, macs_for_cycles
 from placer.netlist import Netlist
 from placer.placement import random_sites
@@ -120,6 +122,28 @@ def bench_routing(fabric: Fabric, console: Console) -> None:
     console.print(table)
 
 
+def bench_annealer(fabric: Fabric, console: Console) -> None:
+    """Moves per second with the heuristic over a whole anneal, from hot to cold."""
+    table = Table(
+        "family", "units", "flows", "moves", "k moves/s", title=f"annealing on {fabric.name}"
+    )
+    for family in FAMILIES:
+        netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
+        is_allowed = np.ones((netlist.num_units, fabric.topology.num_sites), np.bool_)
+        turns = np.zeros(netlist.num_flows, np.int32)
+        start = Start(random_sites(fabric, netlist, 1, seed=0)[0], turns, is_allowed)
+        cost = HeuristicCost(fabric)
+        anneal(fabric, netlist, cost, start, AnnealOptions(max_moves=100), seed=0)
+        begin = time.process_time()
+        result = anneal(fabric, netlist, cost, start, AnnealOptions(effort=1), seed=0)
+        spent = time.process_time() - begin
+        table.add_row(
+            family, str(netlist.num_units), str(netlist.num_flows), str(result.moves),
+            f"{result.moves / spent / 1e3:.0f}",
+        )  # fmt: skip
+    console.print(table)
+
+
 def bench_compile(console: Console) -> None:
     """Time to the first label in a fresh process, without and with a cache of compiled code."""
     code = (
@@ -164,6 +188,7 @@ def main() -> None:
     console.print(f"memory for the decisions on large: {grown:.0f} MB more at the peak")
     bench_engines(load_fabric("small"), console)
     bench_routing(load_fabric("small"), console)
+    bench_annealer(load_fabric("small"), console)
     bench_compile(console)
 
 

@@ -1,0 +1,38 @@
+"""The study of what annealing is worth, at a tiny size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from placer.config import compose_config, run_command, to_dataclass
+from placer.study.annealing import HEADER, AnnealingConfig, compare, main, summary_rows, write
+
+TINY = ("sample_cycles=10", "netlists=1", "random_placements=8", "simulator_moves=6", "effort=0.02")
+
+
+def test_searches_are_compared_and_written(tmp_path: Path) -> None:
+    overrides = [*TINY, f"output={tmp_path}"]
+    config = to_dataclass(AnnealingConfig, compose_config("annealing", overrides))
+    result = compare(config, "mlp", 0)
+    assert 0 < result.random_median <= result.random_best <= 1
+    assert result.heuristic <= result.simulator <= 1, "the start of the second search is kept"
+    assert result.gap == pytest.approx(result.simulator / result.heuristic - 1)
+    (row,) = summary_rows([result])
+    assert len(row) == len(HEADER)
+    write(tmp_path, [result])
+    values = (tmp_path / "annealing.csv").read_text().splitlines()[1].split(",")
+    assert values[0] == "mlp" and float(values[-1]) == pytest.approx(result.simulator, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [("families=[rnn]", "unknown family 'rnn'"), ("netlists=0", "netlists=0; allowed 1 or more")],
+)
+def test_bad_input_is_explained(
+    argument: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "annealing", [argument])
+    assert stop.value.code == 2 and message in capsys.readouterr().err
