@@ -30,7 +30,7 @@ from placer.demand import round_trip_cycles, window_vectors
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist
-from placer.routing.arrays import IntArray, LongArray, flows_of, require_routes
+from placer.routing.arrays import Flows, IntArray, LongArray, flows_of, require_routes
 
 FloatArray = NDArray[np.float64]
 
@@ -86,7 +86,7 @@ def tables_of(fabric: Fabric, netlist: Netlist, rules: Rules) -> Tables:
     for flow in netlist.flows:
         read[flow.source] += flow.tokens * flow.read_cycles
         write[list(flow.targets)] += flow.tokens
-        at_ports = sum(kinds[end] == SiteKind.PORT for end in (flow.source, *flow.targets))
+        at_ports = int(np.count_nonzero(kinds[[flow.source, *flow.targets]] == SiteKind.PORT))
         bursts += at_ports * -(-flow.tokens // fabric.dram.burst_vectors)
     constant = [u.cycles / bound for u in netlist.units if u.kind == SiteKind.COMPUTE]
     constant.append(bursts * fabric.dram.burst_cycles / fabric.dram.channels / bound)
@@ -110,6 +110,7 @@ class HeuristicCost:
     def __init__(self, fabric: Fabric, rules: Rules | None = None) -> None:
         self.fabric = fabric
         self.rules = rules or Rules()
+        self._last: tuple[Netlist, Tables, Flows] | None = None  # a search asks for one netlist
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """bound / largest estimate, in (0, 1]."""
@@ -122,9 +123,12 @@ class HeuristicCost:
     def _estimates(self, netlist: Netlist, decisions: Decisions) -> tuple[FloatArray, FloatArray]:
         """Largest estimate and sum of powers, [num_decisions] each."""
         require_routes(self.fabric, netlist, decisions)
-        flows, topology = flows_of(netlist), self.fabric.topology
+        if self._last is None or self._last[0] is not netlist:
+            self._last = netlist, tables_of(self.fabric, netlist, self.rules), flows_of(netlist)
+        _, tables, flows = self._last
+        topology = self.fabric.topology
         largest, powers = _estimate_stack(
-            tables_of(self.fabric, netlist, self.rules), flows.tokens, flows.target_start,
+            tables, flows.tokens, flows.target_start,
             flows.targets, topology.num_mesh_links, topology.num_sites, decisions.sites,
             decisions.route_start, decisions.links, decisions.parents,
         )  # fmt: skip

@@ -40,7 +40,7 @@ class SampleOptions:
 
     sample_cycles: int = 32  # work per sample, in cycles, for which workload sizes are drawn
     decisions: int = 24  # per netlist
-    walk_moves: int = 80  # of the search with the simulator in the loop
+    walk_moves: int = 60  # of the search with the simulator in the loop
 
     def __post_init__(self) -> None:
         for name, least in (("sample_cycles", 4), ("decisions", 8), ("walk_moves", 8)):

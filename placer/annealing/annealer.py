@@ -27,6 +27,7 @@ from placer.errors import InputError
 from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost
 from placer.netlist import Netlist
+from placer.routing import route_turns
 
 CHUNK = 20_000  # moves between two looks at the clock, with the compiled engine
 SLOW_CHUNK = 16  # with the batched engine
@@ -131,7 +132,9 @@ def anneal(
 
     The heuristic is annealed by compiled code with exact deltas, other cost models by batches of
     candidates. Ctrl-C ends the search and the best placement so far is returned.
+    Raises InputError when the start is not legal, or a unit sits where it is not allowed.
     """
+    _require_legal(fabric, netlist, start)
     search = _open(fabric, netlist, cost, start, options, seed)
     run = _Run(netlist, options, search, max(fabric.topology.rows, fabric.topology.columns), watch)
     status = run.to_the_end()
@@ -147,6 +150,17 @@ def anneal(
         refused={r.name.lower(): int(run.counts.refused[:, r].sum()) for r in Refusal},
         curve=tuple(run.curve),
     )
+
+
+def _require_legal(fabric: Fabric, netlist: Netlist, start: Start) -> None:
+    """Compiled code trusts the start."""
+    check(fabric, netlist, route_turns(fabric, netlist, start.sites[None], start.flow_class[None]))
+    for unit, site in enumerate(start.sites):
+        if not start.is_allowed[unit, site]:
+            name = netlist.units[unit].name
+            raise InputError(
+                f"start: unit {name!r} sits on site {site}, which is not allowed to it"
+            )
 
 
 def _open(

@@ -84,6 +84,8 @@ def propose(
     """
     change.num_units[0], change.flow[0] = 0, -1
     if move == _REROUTE:
+        if len(board.flows.source) == 0:
+            return _NOWHERE
         change.flow[0] = below(rng, len(board.flows.source))
         return LEGAL
     if move == _GROUP_SWAP:
