@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from rich.progress import track
 from rich.table import Column, Table
 
 from placer.check import check
+from placer.command import file_name, finite, make_console
 from placer.config import run_command, to_dataclass
 from placer.decision import Decisions
 from placer.decision_file import load_decision, save_decision
@@ -185,7 +184,7 @@ def write(config: SimulateConfig, results: list[SectionResult]) -> None:
     make_folder(config.output)
     for result in results:
         netlist = result.section.netlist
-        stem = _file_name(f"{netlist.name}.{fabric.name}")
+        stem = file_name(f"{netlist.name}.{fabric.name}")
         path = config.output / f"{stem}.decision.json"
         save_decision(path, fabric, netlist, result.decision)
         for suffix in ("png", "svg"):
@@ -199,21 +198,11 @@ def write(config: SimulateConfig, results: list[SectionResult]) -> None:
         "seed": config.seed,
         "placement": config.placement,
         "routing": str(config.routing.value),
-        "cycles_per_input": _finite(sum(map(_section_cycles, results))),
+        "cycles_per_input": finite(sum(map(_section_cycles, results))),
         "sections": [_to_dict(result) for result in results],
     }
-    path = config.output / _file_name(f"result.{fabric.name}.json")
+    path = config.output / file_name(f"result.{fabric.name}.json")
     write_atomic(path, json.dumps(summary, indent=1) + "\n")
-
-
-def _file_name(text: str) -> str:
-    """Graphs and fabrics may have any name; the files named after them stay in their folder."""
-    return re.sub(r"[^\w.-]", "_", text)
-
-
-def _finite(value: float) -> float | None:
-    """JSON knows no nan: a period that was never measured is null."""
-    return value if math.isfinite(value) else None
 
 
 def _to_dict(result: SectionResult) -> dict[str, Any]:
@@ -226,9 +215,9 @@ def _to_dict(result: SectionResult) -> dict[str, Any]:
         "repeats": result.section.repeats,
         "samples": result.section.samples,
         "status": measured.status.name.lower(),
-        "cycles_per_sample": _finite(measured.cycles_per_sample),
+        "cycles_per_sample": finite(measured.cycles_per_sample),
         "bound_cycles": measured.bound_cycles,
-        "throughput": _finite(measured.throughput),
+        "throughput": finite(measured.throughput),
         "first_sample_cycles": measured.first_sample_cycles,
         "cycles_simulated": measured.cycles_simulated,
         "critical": measured.critical,
@@ -240,21 +229,13 @@ def _to_dict(result: SectionResult) -> dict[str, Any]:
     }
 
 
-def _console() -> Console:
-    """Names of graphs and ops are no markup; only a terminal has a width to keep to."""
-    console = Console(markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = FILE_COLUMNS
-    return console
-
-
 def main(config: DictConfig) -> None:
     """Entry point: config -> results -> screen and files."""
     settings = to_dataclass(SimulateConfig, config)
     require_folder(settings.output)
     results = run(settings)
     write(settings, results)  # first, so that a closed pipe cannot lose the results
-    console = _console()
+    console = make_console()
     show(settings, results, console)
     console.print(f"written to {settings.output}")
     if any(result.measurement.status != Status.STEADY for result in results):

@@ -18,6 +18,7 @@ from placer.heuristic import HeuristicCost
 from placer.lowering import draw_spec, lower
 from placer.netlist import Netlist
 from placer.simulation import Limits, Status, simulate_stack
+from placer.simulation.engine import Outcome
 from placer.workloads import build
 
 MAX_DRAWS = 16  # of a netlist that fits
@@ -40,7 +41,7 @@ class SampleOptions:
 
     sample_cycles: int = 32  # work per sample, in cycles, for which workload sizes are drawn
     decisions: int = 24  # per netlist
-    walk_moves: int = 60  # of the search with the simulator in the loop
+    walk_moves: int = 32  # of the search with the simulator in the loop
 
     def __post_init__(self) -> None:
         for name, least in (("sample_cycles", 4), ("decisions", 8), ("walk_moves", 8)):
@@ -55,8 +56,19 @@ def make_samples(
     rng = np.random.default_rng([seed, netlist_id])
     failures: list[str] = []
     netlist, spec = _draw(fabric, family, options, rng, failures)
-    found = _explore(Explorer(fabric, netlist, rng), options, fabric, netlist, failures)
-    return _label(fabric, netlist, spec, found, failures, (seed, netlist_id))
+    explorer = Explorer(fabric, netlist, rng)
+    counts = phase_counts(options.decisions)
+    found = _anneal(explorer, counts)
+    outcomes = [_simulate(fabric, netlist, found)]
+    missing = options.decisions - len(found)  # an anneal may have skipped a phase
+    start = found[int(np.nanargmin(outcomes[0].cycles_per_sample))].decision
+    try:
+        best = explorer.walk(start, max(options.walk_moves, missing), missing)
+        outcomes.append(_simulate(fabric, netlist, best))
+        found += best
+    except InputError as error:
+        failures.append(f"simulator in the loop: {netlist.name}: {error}")
+    return _label(fabric, netlist, spec, found, outcomes, failures, (seed, netlist_id))
 
 
 def _draw(
@@ -71,7 +83,7 @@ def _draw(
         try:
             netlist = lower(fabric, build(spec), fill)
         except DoesNotFitError as error:
-            failures.append(f"{family} {json.dumps(asdict(spec))}: {error}")
+            failures.append(f"does not fit: {family} {json.dumps(asdict(spec))}: {error}")
             continue
         return netlist, {"family": family, **asdict(spec), "fill": fill}
     raise InputError(
@@ -90,26 +102,12 @@ def phase_counts(decisions: int) -> dict[Phase, int]:
     return counts
 
 
-def _explore(
-    explorer: Explorer,
-    options: SampleOptions,
-    fabric: Fabric,
-    netlist: Netlist,
-    failures: list[str],
-) -> list[Found]:
-    counts = phase_counts(options.decisions)
+def _anneal(explorer: Explorer, counts: dict[Phase, int]) -> list[Found]:
+    """Decisions of all phases but the last."""
     found = [explorer.random() for _ in range(counts[Phase.RANDOM])]
     for wanted in _anneals(counts):
         found += explorer.anneal(wanted)
-    found += [explorer.quench() for _ in range(counts[Phase.QUENCHED])]
-    cold = [f.decision for f in found if f.phase in (Phase.COLD, Phase.QUENCHED)]
-    start = cold[int(np.argmax(_quick_scores(fabric, netlist, cold)))]
-    missing = options.decisions - len(found)  # an anneal may have skipped a phase
-    try:
-        found += explorer.walk(start, max(options.walk_moves, missing), missing)
-    except InputError as error:
-        failures.append(f"{netlist.name}: simulator in the loop: {error}")
-    return found
+    return found + [explorer.quench() for _ in range(counts[Phase.QUENCHED])]
 
 
 def _anneals(counts: dict[Phase, int]) -> Iterator[list[Phase]]:
@@ -122,11 +120,9 @@ def _anneals(counts: dict[Phase, int]) -> Iterator[list[Phase]]:
         yield wanted
 
 
-def _quick_scores(
-    fabric: Fabric, netlist: Netlist, decisions: list[Decisions]
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    outcome = simulate_stack(fabric, netlist, Decisions.concatenate(decisions))
-    return 1 / np.nan_to_num(outcome.cycles_per_sample, nan=np.inf)
+def _simulate(fabric: Fabric, netlist: Netlist, found: list[Found]) -> Outcome:
+    decisions = Decisions.concatenate(f.decision for f in found)
+    return simulate_stack(fabric, netlist, decisions, LABEL_LIMITS)
 
 
 def _label(
@@ -134,15 +130,15 @@ def _label(
     netlist: Netlist,
     spec: dict[str, Any],
     found: list[Found],
+    outcomes: list[Outcome],
     failures: list[str],
     seed: tuple[int, ...],
 ) -> NetlistSamples:
-    decisions = Decisions.concatenate(f.decision for f in found)
-    outcome = simulate_stack(fabric, netlist, decisions, LABEL_LIMITS)
+    outcome = Outcome(*(np.concatenate(columns) for columns in zip(*outcomes, strict=True)))
     is_steady = outcome.status == Status.STEADY
     for k in np.flatnonzero(~is_steady):
         status = Status(int(outcome.status[k])).name.lower()
-        failures.append(f"{netlist.name}: {found[k].phase.value} decision {k}: {status}")
+        failures.append(f"{status}: {netlist.name}, {found[k].phase.value} decision {k}")
     kept = np.flatnonzero(is_steady)
     decisions = Decisions.concatenate(found[k].decision for k in kept)
     counted = np.maximum(outcome.counted_cycles[kept], 1)

@@ -154,7 +154,7 @@ class Explorer:
         mix = MoveMix(
             *(_log_uniform(rng, share / 3, share * 3) for share in asdict(MoveMix()).values())
         )
-        return AnnealOptions(effort=_log_uniform(rng, 0.01, 0.3), schedule=schedule, moves=mix)
+        return AnnealOptions(effort=_log_uniform(rng, 0.01, 0.2), schedule=schedule, moves=mix)
 
     def _draw_rules(self) -> Rules:
         link, flow, port = (_log_uniform(self._rng, 0.5, 2) for _ in range(3))

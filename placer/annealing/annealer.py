@@ -10,6 +10,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from placer.annealing.board import board_of
 from placer.annealing.moves import Move, Refusal
 from placer.annealing.schedule import Schedule, next_reach
 from placer.annealing.search import (
@@ -27,9 +28,10 @@ from placer.errors import InputError
 from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost
 from placer.netlist import Netlist
-from placer.routing import route_turns
+from placer.routing.arrays import require_sites
 
 CHUNK = 20_000  # moves between two looks at the clock, with the compiled engine
+VERIFY_ROUNDS = 8  # temperatures between two comparisons of the running with the full cost
 SLOW_CHUNK = 16  # with the batched engine
 
 
@@ -138,6 +140,7 @@ def anneal(
     search = _open(fabric, netlist, cost, start, options, seed)
     run = _Run(netlist, options, search, max(fabric.topology.rows, fabric.topology.columns), watch)
     status = run.to_the_end()
+    search.verify()
     decision = search.best()
     check(fabric, netlist, decision)
     return AnnealResult(
@@ -154,13 +157,18 @@ def anneal(
 
 def _require_legal(fabric: Fabric, netlist: Netlist, start: Start) -> None:
     """Compiled code trusts the start."""
-    check(fabric, netlist, route_turns(fabric, netlist, start.sites[None], start.flow_class[None]))
-    for unit, site in enumerate(start.sites):
-        if not start.is_allowed[unit, site]:
-            name = netlist.units[unit].name
-            raise InputError(
-                f"start: unit {name!r} sits on site {site}, which is not allowed to it"
-            )
+    sites = require_sites(fabric, netlist, start.sites[None])[0]
+    board = board_of(fabric, netlist, start.is_allowed)
+    units = np.arange(netlist.num_units)
+    for unit in np.flatnonzero(~board.is_allowed[units, sites]):
+        name = netlist.units[unit].name
+        raise InputError(f"start: unit {name!r} sits on site {sites[unit]}, not allowed to it")
+    num_sites = len(board.max_units)
+    num_tenants = np.bincount(sites, minlength=num_sites)
+    used_bytes = np.bincount(sites, weights=board.unit_bytes, minlength=num_sites)
+    is_full = (num_tenants > board.max_units) | (used_bytes > board.capacity_bytes)
+    for site in np.flatnonzero(is_full):
+        raise InputError(f"start: site {site} holds {num_tenants[site]} units, too many for it")
 
 
 def _open(
@@ -244,7 +252,8 @@ class _Run:
         return None
 
     def _close_round(self, temperature: float, reach: int, acceptance: float) -> None:
-        self._search.verify()
+        if len(self.curve) % VERIFY_ROUNDS == 0:
+            self._search.verify()
         point = Round(
             self.counts.moves, self.seconds(), temperature, reach, acceptance,
             self._search.energy, self._search.best_energy,
