@@ -22,8 +22,10 @@ def main(config: DictConfig) -> None:
     console = make_console()
     show(settings, placed, console)
     console.print(f"written to {settings.output}")
-    if placed[-1].search.is_interrupted:
-        raise KeyboardInterrupt  # the results are safe; the exit code tells that they are not final
+    ending = placed[-1].search.ending
+    if ending is not None or placed[-1].is_last:
+        # The results are safe; the exit code tells that they are not final.
+        raise ending or KeyboardInterrupt
 
 
 if __name__ == "__main__":

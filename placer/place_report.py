@@ -92,7 +92,7 @@ def _show_model(placed: Sequence[PlacedSection], console: Console) -> None:
             f"{one.cycles_per_input:,.0f}",
         )  # fmt: skip
     console.print(table)
-    if not placed[-1].search.is_interrupted:
+    if not placed[-1].is_interrupted:
         total = sum(section.cycles_per_input for section in placed)
         console.print(f"model: {total:,.0f} cycles per input")
 
@@ -102,7 +102,7 @@ def write(config: PlaceConfig, placed: Sequence[PlacedSection]) -> None:
     make_folder(config.output)
     for section in placed:
         _write_section(config, section)
-    is_interrupted = placed[-1].search.is_interrupted
+    is_interrupted = placed[-1].is_interrupted
     cycles = float("nan") if is_interrupted else sum(one.cycles_per_input for one in placed)
     summary = {
         "schema": RESULT_SCHEMA,

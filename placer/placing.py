@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -23,12 +23,11 @@ from placer.lowering import Section, lower_sections
 from placer.place_progress import SearchProgress
 from placer.routing import RoutingMethod
 from placer.simulate import SimulateConfig, make_graph
-from placer.simulation import Limits, Measurement, simulate
+from placer.simulation import PRECISE_LIMITS, Measurement, simulate
 from placer.workloads import WorkloadConfig
 
 # Longer than for labels: the error of short simulations can lead a search astray that has the
 # simulator in the loop.
-PRECISE_LIMITS = Limits(warmup_samples=12, window_samples=12)
 WARM_TEMPERATURE = 0.01  # at which a warm start is annealed: hotter would forget it
 
 
@@ -79,12 +78,14 @@ class PlaceConfig:
         """How one start is searched; starts that wait for a process share the time limit."""
         AnnealOptions(effort=self.effort, time_limit=self.time_limit)  # refused as given
         turns = math.ceil(self.starts / self.workers)
-        is_warm = self.warm_start is not None
+        temperature = self.start_temperature
+        if temperature is None and self.warm_start is not None:
+            temperature = WARM_TEMPERATURE
         return AnnealOptions(
             effort=self.effort,
             time_limit=None if self.time_limit is None else self.time_limit / turns,
             max_moves=self.max_moves,
-            start_temperature=self.start_temperature or (WARM_TEMPERATURE if is_warm else None),
+            start_temperature=temperature,
             schedule=self.schedule,
             moves=self.moves,
         )
@@ -116,6 +117,12 @@ class PlacedSection:
     routing: FinalRouting
     start: Figures  # where the best search began
     result: Figures
+    is_last: bool = False  # Ctrl-C while the next section was searched
+
+    @property
+    def is_interrupted(self) -> bool:
+        """The search or those after it did not come to their end."""
+        return self.is_last or self.search.is_interrupted
 
     @property
     def cycles_per_input(self) -> float:
@@ -134,7 +141,13 @@ def run(config: PlaceConfig, progress: SearchProgress) -> list[PlacedSection]:
     placed: list[PlacedSection] = []
     for number, (section, problem) in enumerate(zip(sections, problems, strict=True)):
         progress.begin(f"{section.netlist.name} ({number + 1} of {len(sections)})")
-        placed.append(_place(config, section, problem, number, progress))
+        try:
+            placed.append(_place(config, section, problem, number, progress))
+        except KeyboardInterrupt:
+            if not placed:
+                raise
+            placed[-1] = replace(placed[-1], is_last=True)
+            break
         if placed[-1].search.is_interrupted:
             break
     return placed

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from costmodel.dataset.generate import LABEL_LIMITS, SampleOptions, make_samples
+from costmodel.dataset.generate import SampleOptions, make_samples
 from costmodel.dataset.loader import Dataset
 from costmodel.dataset.report import ReportSummary, write_report
 from costmodel.dataset.schema import Metadata
@@ -25,6 +25,7 @@ from placer.errors import InputError
 from placer.executor import ExecutorKind, run_tasks
 from placer.fabric import Fabric
 from placer.files import make_folder, require_folder
+from placer.simulation import PRECISE_LIMITS
 from placer.workloads import FAMILIES
 
 REPORT_FOLDER = "report"
@@ -52,6 +53,8 @@ class Content:
         for name in ("netlists_per_family", "netlists_per_shard"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)}; allowed 1 or more")
+        if self.num_netlists < 2:
+            raise InputError("a dataset of one netlist cannot be split; allowed: 2 or more")
         if self.seed < 0:
             raise InputError(f"seed={self.seed}; allowed 0 or more")
 
@@ -64,7 +67,7 @@ class Content:
         return -(-self.num_netlists // self.netlists_per_shard)
 
     def metadata(self) -> Metadata:
-        config = {**asdict(self), "label_limits": LABEL_LIMITS._asdict()}
+        config = {**asdict(self), "label_limits": PRECISE_LIMITS._asdict()}
         config["families"] = list(self.families)
         return Metadata(_plain(config), self.seed, code_version())
 
@@ -96,7 +99,7 @@ def build_dataset(
     if not is_merged(folder, metadata):
         remove_leftovers(folder)
         _make_shards(content, metadata, folder, executor, workers, ray_address, on_progress)
-        merge(folder, content.num_shards, metadata)
+    merge(folder, content.num_shards, metadata)
     dataset = Dataset.open(folder, fabrics=[content.fabric])
     splits = make_splits(dataset, min(DEFAULT_FOLDS, len(set(dataset.fingerprints))))
     write_splits(folder, splits)

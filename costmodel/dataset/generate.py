@@ -11,13 +11,14 @@ import numpy as np
 
 from costmodel.dataset.records import Labels, NetlistSamples, Phase
 from costmodel.dataset.search import Explorer, Found
+from placer.check import check
 from placer.decision import Decisions
 from placer.errors import DoesNotFitError, InputError
 from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost
 from placer.lowering import draw_spec, lower
 from placer.netlist import Netlist
-from placer.simulation import Limits, Status, simulate_stack
+from placer.simulation import PRECISE_LIMITS, Status, simulate_stack
 from placer.simulation.engine import Outcome
 from placer.workloads import build
 
@@ -32,7 +33,6 @@ PHASE_SHARE = {
     Phase.QUENCHED: 0.12,
     Phase.OPTIMAL: 0.36,
 }
-LABEL_LIMITS = Limits(warmup_samples=12, window_samples=12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,8 @@ def make_samples(
     found = _anneal(explorer, counts)
     outcomes = [_simulate(fabric, netlist, found)]
     missing = options.decisions - len(found)  # an anneal may have skipped a phase
-    start = found[int(np.nanargmin(outcomes[0].cycles_per_sample))].decision
+    cycles = np.nan_to_num(outcomes[0].cycles_per_sample, nan=np.inf)
+    start = found[int(np.argmin(cycles))].decision
     try:
         best = explorer.walk(start, max(options.walk_moves, missing), missing)
         outcomes.append(_simulate(fabric, netlist, best))
@@ -122,7 +123,8 @@ def _anneals(counts: dict[Phase, int]) -> Iterator[list[Phase]]:
 
 def _simulate(fabric: Fabric, netlist: Netlist, found: list[Found]) -> Outcome:
     decisions = Decisions.concatenate(f.decision for f in found)
-    return simulate_stack(fabric, netlist, decisions, LABEL_LIMITS)
+    check(fabric, netlist, decisions)
+    return simulate_stack(fabric, netlist, decisions, PRECISE_LIMITS)
 
 
 def _label(
@@ -140,6 +142,8 @@ def _label(
         status = Status(int(outcome.status[k])).name.lower()
         failures.append(f"{status}: {netlist.name}, {found[k].phase.value} decision {k}")
     kept = np.flatnonzero(is_steady)
+    if not len(kept):
+        raise InputError(f"no decision of netlist {netlist.name} became steady: {failures}")
     decisions = Decisions.concatenate(found[k].decision for k in kept)
     counted = np.maximum(outcome.counted_cycles[kept], 1)
     time = (outcome.unit_time[kept] / counted[:, None, None]).astype(np.float32)

@@ -16,6 +16,7 @@ from costmodel.dataset.records import Phase
 from placer.annealing import (
     AnnealOptions,
     AnnealResult,
+    AnnealStatus,
     MoveMix,
     Round,
     Schedule,
@@ -23,6 +24,7 @@ from placer.annealing import (
     Start,
     anneal,
 )
+from placer.annealing.starts import start_of
 from placer.cost import CostModel, FloatArray, SimulatorCost
 from placer.decision import Decisions
 from placer.fabric import Fabric
@@ -107,12 +109,13 @@ class Explorer:
         return self._rerouted(Found(result.decision, Phase.QUENCHED, _describe(options, rules)))
 
     def walk(self, start: Decisions, num_moves: int, count: int) -> list[Found]:
-        """A short anneal with the simulator in the loop: `count` decisions from its better half."""
+        """Moves with the simulator in the loop, at one temperature: `count` of the better half.
+
+        Simulated shortly: errors only decide which decisions are taken, labels are made afresh.
+        """
         cost = _Scored(SimulatorCost(self._fabric))
-        options = AnnealOptions(
-            max_moves=num_moves, start_temperature=WALK_TEMPERATURE, effort=num_moves / 2880
-        )
-        self._run(cost, options, self._start_at(start), None)
+        options = AnnealOptions(max_moves=num_moves, start_temperature=WALK_TEMPERATURE)
+        self._run(cost, options, start_of(self._fabric, start, self._is_allowed), None)
         best_first = np.argsort(-np.array(cost.scores), kind="stable")
         better = best_first[: max(count, int(NEAR_BEST * len(best_first)))]
         chosen = better[np.linspace(0, len(better) - 1, min(count, len(better))).astype(int)]
@@ -122,7 +125,10 @@ class Explorer:
     def _run(
         self, cost: CostModel, options: AnnealOptions, start: Start, watch: Any
     ) -> AnnealResult:
-        return anneal(self._fabric, self._netlist, cost, start, options, self._seed(), watch)
+        result = anneal(self._fabric, self._netlist, cost, start, options, self._seed(), watch)
+        if result.status is AnnealStatus.INTERRUPTED:
+            raise KeyboardInterrupt  # half a search is no sample
+        return result
 
     def _rerouted(self, found: Found) -> Found:
         """Some decisions get the routes of the other router."""
@@ -136,10 +142,6 @@ class Explorer:
         sites = random_sites(self._fabric, self._netlist, 1, self._seed())[0]
         turns = self._rng.integers(2, size=self._netlist.num_flows).astype(np.int32)
         return Start(sites, turns, self._is_allowed)
-
-    def _start_at(self, decision: Decisions) -> Start:
-        turns = (decision.channels[0] >= self._fabric.link.channels // 2).astype(np.int32)
-        return Start(decision.sites[0], turns, self._is_allowed)
 
     def _seed(self) -> int:
         return int(self._rng.integers(1 << 31))

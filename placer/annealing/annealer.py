@@ -231,9 +231,7 @@ class _Run:
 
     def _measure_start(self) -> float:
         """Start temperature from the spread of random moves."""
-        num_units = self._netlist.num_units
-        num_moves = min(num_units, self._options.max_moves or num_units)
-        self._search.run(num_moves, INFINITE_TEMPERATURE, self._farthest, self.counts)
+        self._try_moves(self._netlist.num_units, INFINITE_TEMPERATURE, self._farthest)
         deviation = self.counts.energy_deviation()
         return max(self._options.schedule.start * deviation, 2 * self._options.schedule.end)
 

@@ -29,7 +29,7 @@ from placer.annealing.starts import random_start, start_of
 from placer.cost import CostModel
 from placer.decision import Decisions
 from placer.errors import InputError
-from placer.executor import ExecutorKind, run_tasks
+from placer.executor import ExecutorKind, WorkerCrashError, run_tasks
 from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost, Rules
 from placer.netlist import Netlist
@@ -90,7 +90,11 @@ class MultiStartResult:
     """All starts that were finished, in order of their numbers."""
 
     starts: tuple[StartResult, ...]  # one or more
-    is_interrupted: bool
+    ending: KeyboardInterrupt | WorkerCrashError | None = None  # what ended the search early
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self.ending is not None
 
     @property
     def best(self) -> StartResult:
@@ -112,18 +116,20 @@ def search_starts(
     """Search from `starts` starts; a single one runs in this process, several in `workers` others.
 
     Ctrl-C ends the search. A single start returns the best placement so far, several return those
-    that were finished; KeyboardInterrupt is raised when there is none yet.
+    that were finished, and so does a start that kills its worker; the error is raised when there
+    is none yet.
     `watch` is told about every round of a single start, `on_finish` about every finished start.
     """
     if starts < 1:
         raise InputError(f"starts={starts} is out of range; allowed: 1 or more")
     if starts == 1:
         only = search_once(SearchTask(problem, 0, seed), watch)
-        return MultiStartResult((only,), only.result.status is AnnealStatus.INTERRUPTED)
+        is_interrupted = only.result.status is AnnealStatus.INTERRUPTED
+        return MultiStartResult((only,), KeyboardInterrupt() if is_interrupted else None)
     _load_compiled(problem, random_start(problem.fabric, problem.netlist, problem.is_allowed, 0))
     tasks = [SearchTask(problem, number, seed) for number in range(starts)]
     done: dict[int, StartResult] = {}
-    is_interrupted = False
+    ending: KeyboardInterrupt | WorkerCrashError | None = None
     try:
         for number, result in run_tasks(
             search_once, tasks, kind=ExecutorKind.LOCAL, workers=workers
@@ -131,11 +137,11 @@ def search_starts(
             done[number] = result
             if on_finish is not None:
                 on_finish(result)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, WorkerCrashError) as error:
         if not done:
             raise
-        is_interrupted = True
-    return MultiStartResult(tuple(done[number] for number in sorted(done)), is_interrupted)
+        ending = error
+    return MultiStartResult(tuple(done[number] for number in sorted(done)), ending)
 
 
 def search_once(task: SearchTask, watch: Watch | None = None) -> StartResult:

@@ -6,6 +6,7 @@ that cost about 1%, for every netlist and cost model.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from placer.errors import InputError
@@ -24,7 +25,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("start", "cooling", "end", "moves_per_round"):
-            if not getattr(self, name) > 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"schedule.{name}={getattr(self, name)}; allowed: more than 0")
 
     def round_moves(self, num_units: int, effort: float) -> int:

@@ -16,7 +16,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from placer.annealing import AnnealOptions, AnnealResult, Start, anneal
+from placer.annealing import AnnealOptions, AnnealResult, AnnealStatus, anneal
+from placer.annealing.multistart import fit_schedule
+from placer.annealing.starts import start_of
 from placer.config import run_command, to_dataclass
 from placer.cost import CostModel, SimulatorCost
 from placer.decision import Decisions
@@ -28,10 +30,9 @@ from placer.lowering import draw_netlist
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
-from placer.simulation import Limits
+from placer.simulation import PRECISE_LIMITS
 from placer.workloads import FAMILIES
 
-PRECISE = Limits(warmup_samples=12, window_samples=12)
 START_TEMPERATURE = 0.01  # of the simulator in the loop: moves that cost about 1% pass
 
 
@@ -80,7 +81,7 @@ def compare(config: AnnealingConfig, family: str, index: int) -> Comparison:
     """All searches on netlist number `index` of a family."""
     fabric = config.fabric
     netlist = draw_netlist(fabric, family, config.sample_cycles, config.seed, index)
-    truth = SimulatorCost(fabric, PRECISE)
+    truth = SimulatorCost(fabric, PRECISE_LIMITS)
     sites = random_sites(fabric, netlist, config.random_placements, config.seed + index)
     decisions = route(fabric, netlist, sites, method=RoutingMethod.MIXED, seed=config.seed)
     random = truth.score(netlist, decisions)
@@ -107,15 +108,16 @@ def _search(
 ) -> AnnealResult:
     options = AnnealOptions(effort=config.effort)
     if not isinstance(cost, HeuristicCost):
-        # About 60 temperatures from the start to the end of the schedule.
-        effort = config.simulator_moves / 60 / options.schedule.round_moves(netlist.num_units, 1.0)
         options = AnnealOptions(
-            effort=effort, max_moves=config.simulator_moves, start_temperature=START_TEMPERATURE
+            max_moves=config.simulator_moves, start_temperature=START_TEMPERATURE
         )
-    turns = (start.channels[0] >= fabric.link.channels // 2).astype(np.int32)
+        options = fit_schedule(options, netlist.num_units)
     is_allowed = np.ones((netlist.num_units, fabric.topology.num_sites), np.bool_)
-    begin = Start(start.sites[0], turns, is_allowed)
-    return anneal(fabric, netlist, cost, begin, options, config.seed + index)
+    begin = start_of(fabric, start, is_allowed)
+    result = anneal(fabric, netlist, cost, begin, options, config.seed + index)
+    if result.status is AnnealStatus.INTERRUPTED:
+        raise KeyboardInterrupt  # half a search is no result
+    return result
 
 
 HEADER = ["family", "netlists", "random median", "best random", "heuristic", "simulator", "gap"]

@@ -29,10 +29,9 @@ from placer.lowering import draw_netlist, lower, macs_for_cycles
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
-from placer.simulation import Limits, Status, simulate_stack
+from placer.simulation import PRECISE_LIMITS, Limits, Status, simulate_stack
 from placer.workloads import FAMILIES, build, default_spec
 
-PRECISE = Limits(warmup_samples=12, window_samples=12, tolerance=0.01)
 LONG_WINDOWS = 8  # windows after the warm-up in which the long simulation must become steady
 
 
@@ -115,7 +114,7 @@ def measure_labels(config: LabelsConfig, family: str, seed: int, index: int) -> 
         decisions = route(config.fabric, netlist, sites, method=config.routing, seed=seed)
         labels = [
             _steady_cycles(config.fabric, netlist, decisions, limits)
-            for limits in (Limits(), PRECISE, config.long_limits)
+            for limits in (Limits(), PRECISE_LIMITS, config.long_limits)
         ]
     fill = fill_of(config.fabric, netlist)
     return NetlistLabels(family, seed, netlist.name, fill, *labels)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from costmodel.dataset.generate import (
-    LABEL_LIMITS,
     PHASE_SHARE,
     SampleOptions,
     make_samples,
@@ -18,7 +17,7 @@ from placer.check import check
 from placer.config import load_fabric
 from placer.errors import InputError
 from placer.heuristic import HeuristicCost
-from placer.simulation import simulate_stack
+from placer.simulation import PRECISE_LIMITS, simulate_stack
 
 SMALL = load_fabric("small")
 FEW = SampleOptions(sample_cycles=16, decisions=12, walk_moves=10)
@@ -36,7 +35,7 @@ def test_every_decision_is_legal(samples: NetlistSamples) -> None:
 
 
 def test_labels_are_what_the_simulator_says(samples: NetlistSamples) -> None:
-    outcome = simulate_stack(SMALL, samples.netlist, samples.decisions, LABEL_LIMITS)
+    outcome = simulate_stack(SMALL, samples.netlist, samples.decisions, PRECISE_LIMITS)
     assert np.array_equal(samples.labels.cycles_per_sample, outcome.cycles_per_sample)
     assert (samples.throughput > 0).all() and (samples.throughput <= 1).all()
     scores = HeuristicCost(SMALL).score(samples.netlist, samples.decisions)
