@@ -70,6 +70,7 @@ class ComputeSpec:
     lanes: int = 16
     stages: int = 6
     window_vectors: int = 32  # input FIFO per flow = end-to-end credit window
+    operand_vectors: int = 32  # of each input that a product waits for before it starts a sample
     output_vectors: int = 8  # least output queue per flow
     block_rows: int = 16  # matmul register block: rows of the left operand kept at once
     block_columns: int = 16  # matmul register block: columns of the right operand kept at once

@@ -341,7 +341,7 @@ def _fill_sinks(cells: Cells, fabric: Fabric, netlist: Netlist, t: _Tables) -> N
         at.SINK_UNIT: t.units.handles[[unit for _, unit in sinks]],
         at.SINK_TOKENS: [netlist.flows[f].tokens for f, _ in sinks],
         at.SINK_START: [
-            min(netlist.flows[f].tokens, window[SiteKind.COMPUTE])
+            min(netlist.flows[f].tokens, fabric.compute.operand_vectors, window[SiteKind.COMPUTE])
             if netlist.units[unit].waits_for_operands
             else 0
             for f, unit in sinks

@@ -149,7 +149,9 @@ def build_route(fabric: Fabric, netlist: Netlist, decisions: Decisions, flow_id:
             flow_id=flow_id,
             tokens=flow.tokens,
             position=position,
-            window=_window(fabric, netlist.units[target]),
+            operand_vectors=min(
+                fabric.compute.operand_vectors, _window(fabric, netlist.units[target])
+            ),
             credit_cycles=hops * fabric.link.credit_hop_cycles + 1,
             credits=Delayed(_window(fabric, netlist.units[target])),
         )

@@ -86,7 +86,7 @@ class Outlet(FlowEnd):
 class Inlet(FlowEnd):
     """A target's end of a flow, with its input queue and its credits at the source."""
 
-    window: int  # capacity of the input queue
+    operand_vectors: int  # what a product waits for; never more than the input queue holds
     credit_cycles: int  # from taking a vector until its credit is visible at the source
     credits: Delayed
     queue: Delayed = field(default_factory=Delayed)
@@ -150,7 +150,7 @@ class Compute(UnitState):
         is_start = self.num_fired % self.spec.firings == 0
         if not (is_start and self.spec.waits_for_operands):
             return 0
-        return min(inlet.tokens, inlet.window)
+        return min(inlet.tokens, inlet.operand_vectors)
 
     def has_room(self) -> bool:
         return all(outlet.has_room(self.supply(outlet)) for outlet in self.outlets)
