@@ -2,7 +2,7 @@
 
 1. `remove_leftovers` cleans what a killed run left, before any worker starts.
 2. `finished_shards` says what need not be made again.
-3. Workers call `write_shard`, or send `shard_bytes` to a process that calls `put_shard`.
+3. Workers send `shard_bytes` to the process that calls `put_shard`.
 4. `merge` turns all shards into the two tables and removes them; `is_merged` is then true.
 
 A shard is one ZIP file with both tables of a few netlists, and is there completely or not at all.
@@ -45,19 +45,11 @@ _TEMPORARY = ".tmp-*"  # as `write_atomic` calls its files
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def write_shard(
-    folder: Path, number: int, samples: Sequence[NetlistSamples], metadata: Metadata
-) -> None:
-    """Write shard `number` of the dataset in `folder`.
-
-    Raises InputError for samples that are not consistent, OSError when it cannot be written; other
-    shards stay as they were.
-    """
-    put_shard(folder, number, shard_bytes(samples, metadata))
-
-
 def shard_bytes(samples: Sequence[NetlistSamples], metadata: Metadata) -> bytes:
-    """A shard as `put_shard` takes it: for workers that do not share a disk."""
+    """A shard as `put_shard` takes it: workers need not share a disk.
+
+    Raises InputError for samples that are not consistent.
+    """
     netlists, decisions = io.BytesIO(), io.BytesIO()
     with (
         open_writer(netlists, NETLISTS_FILE, metadata) as netlist_writer,

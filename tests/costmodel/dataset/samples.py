@@ -12,7 +12,7 @@ import numpy as np
 from costmodel.dataset.loader import Dataset
 from costmodel.dataset.records import Labels, NetlistSamples, Phase
 from costmodel.dataset.schema import Metadata
-from costmodel.dataset.store import merge, write_shard
+from costmodel.dataset.store import merge, put_shard, shard_bytes
 from placer.config import load_fabric
 from placer.decision import Decisions
 from placer.fabric import Fabric
@@ -85,7 +85,7 @@ def write_dataset(
     """A complete dataset in `folder`."""
     shards = [samples[i : i + shard_size] for i in range(0, len(samples), shard_size)]
     for number, shard in enumerate(shards):
-        write_shard(folder, number, shard, metadata)
+        put_shard(folder, number, shard_bytes(shard, metadata))
     merge(folder, len(shards), metadata)
     return Dataset.open(folder, [small_fabric()])
 

@@ -13,7 +13,7 @@ from costmodel.dataset.generate import (
 )
 from costmodel.dataset.records import NetlistSamples, Phase
 from costmodel.dataset.tables import require_consistent
-from placer.check import check
+from placer.check import problems
 from placer.config import load_fabric
 from placer.errors import InputError
 from placer.heuristic import HeuristicCost
@@ -30,7 +30,7 @@ def samples() -> NetlistSamples:
 
 def test_every_decision_is_legal(samples: NetlistSamples) -> None:
     for k in range(len(samples.decisions)):
-        check(SMALL, samples.netlist, samples.decisions[k])
+        assert not problems(SMALL, samples.netlist, samples.decisions, k)
     require_consistent(samples)
 
 

@@ -27,7 +27,6 @@ from costmodel.dataset.store import (
     put_shard,
     remove_leftovers,
     shard_bytes,
-    write_shard,
 )
 from placer.errors import InputError
 from tests.costmodel.dataset.samples import (
@@ -48,7 +47,7 @@ def three_shards() -> list[list[NetlistSamples]]:
 
 def write_shards(folder: Path, order: tuple[int, ...] = (0, 1, 2)) -> None:
     for number in order:
-        write_shard(folder, number, three_shards()[number], METADATA)
+        put_shard(folder, number, shard_bytes(three_shards()[number], METADATA))
 
 
 def table_bytes(folder: Path) -> tuple[bytes, bytes]:
@@ -97,7 +96,7 @@ def test_shard_size_does_not_change_a_byte(tmp_path: Path) -> None:
 
 def test_bytes_of_a_remote_worker_are_those_of_a_local_one(tmp_path: Path) -> None:
     [samples, *_] = three_shards()
-    write_shard(tmp_path / "local", 0, samples, METADATA)
+    put_shard(tmp_path / "local", 0, shard_bytes(samples, METADATA))
     put_shard(tmp_path / "remote", 0, shard_bytes(samples, METADATA))
     local, remote = shard_path(tmp_path / "local", 0), shard_path(tmp_path / "remote", 0)
     assert local.read_bytes() == remote.read_bytes()
@@ -140,7 +139,7 @@ def test_a_truncated_shard_counts_as_missing(tmp_path: Path, share: float) -> No
     assert finished_shards(tmp_path, METADATA) == {0, 2}
     with pytest.raises(InputError, match="1 of 3 shards missing or damaged, the first is 1"):
         merge(tmp_path, 3, METADATA)
-    write_shard(tmp_path, 1, three_shards()[1], METADATA)
+    put_shard(tmp_path, 1, shard_bytes(three_shards()[1], METADATA))
     merge(tmp_path, 3, METADATA)
 
 
@@ -198,7 +197,8 @@ def test_shards_of_another_schema_are_refused(
 
 
 def test_settings_that_json_spells_alike_are_the_same(tmp_path: Path) -> None:
-    write_shard(tmp_path, 0, [], replace(METADATA, config={"sizes": (1, 2), "a": 1}))
+    metadata = replace(METADATA, config={"sizes": (1, 2), "a": 1})
+    put_shard(tmp_path, 0, shard_bytes([], metadata))
     assert finished_shards(tmp_path, replace(METADATA, config={"a": 1, "sizes": [1, 2]})) == {0}
 
 
@@ -206,7 +206,7 @@ def test_extra_shards_and_gaps_in_the_numbers_are_refused(tmp_path: Path) -> Non
     write_shards(tmp_path)
     with pytest.raises(InputError, match="extra, the first is 2"):
         merge(tmp_path, 2, METADATA)
-    write_shard(tmp_path, 1, [random_samples(5)], METADATA)
+    put_shard(tmp_path, 1, shard_bytes([random_samples(5)], METADATA))
     with pytest.raises(InputError, match="shard 1: netlist 5 stands where 2 is due"):
         merge(tmp_path, 3, METADATA)
     assert finished_shards(tmp_path, METADATA) == {0, 1, 2}
@@ -234,7 +234,7 @@ def test_a_full_disk_keeps_the_older_shards(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full_disk)
         with pytest.raises(OSError, match=r"shard-00001.zip: No space left"):
-            write_shard(tmp_path, 1, three_shards()[0], METADATA)
+            put_shard(tmp_path, 1, shard_bytes(three_shards()[0], METADATA))
         with pytest.raises(OSError, match="all shards are kept") as caught:
             merge(tmp_path, 3, METADATA)
     assert caught.value.errno == errno.ENOSPC
@@ -301,7 +301,7 @@ def test_merge_holds_one_netlist_at_a_time(tmp_path: Path, monkeypatch: pytest.M
     def largest_while_merging(num_netlists: int) -> int:
         folder = tmp_path / str(num_netlists)
         for number in range(num_netlists):
-            write_shard(folder, number, [random_samples(number, 40, seed=4)], METADATA)
+            put_shard(folder, number, shard_bytes([random_samples(number, 40, seed=4)], METADATA))
         held.clear()
         merge(folder, num_netlists, METADATA)
         assert len(held) == 2 * num_netlists
@@ -340,5 +340,5 @@ def test_inconsistent_samples_are_not_written(tmp_path: Path) -> None:
     }
     for message, samples in broken.items():
         with pytest.raises(InputError, match=message):
-            write_shard(tmp_path, 0, [samples], METADATA)
+            put_shard(tmp_path, 0, shard_bytes([samples], METADATA))
     assert not (tmp_path / "shards").exists()
