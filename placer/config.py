@@ -59,6 +59,14 @@ def load_fabric(name: str, overrides: Sequence[str] = ()) -> Fabric:
     return to_dataclass(Fabric, compose_config(name, overrides, CONF_DIR / "fabric"))
 
 
+def fabric_of(description: dict[str, Any]) -> Fabric:
+    """The fabric that `dataclasses.asdict` described, also after JSON.
+
+    Raises InputError for an unknown key or value.
+    """
+    return to_dataclass(Fabric, OmegaConf.create(description))
+
+
 def choices(group: str, directory: Path = CONF_DIR) -> list[str]:
     """Names of the files in `directory/group`: what may stand behind `<group>=`."""
     return sorted(path.stem for path in (directory / group).glob("*.yaml"))

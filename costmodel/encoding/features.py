@@ -1,0 +1,131 @@
+"""What the networks see of a netlist, whatever the decision: facts about its units and flows.
+
+Facts only: kinds, operations, stages, counts and sizes as lowering knows them. Nothing here is a
+predicted time. Columns named in `*_ANNOTATIONS` tell of performance (work, sizes, tokens); a
+network can be told to do without them (`annotations: false`). Sizes are relative to the bound (work
+of the slowest compute unit, in cycles) where that makes them comparable between netlists, and come
+as logarithms as well, since throughput is a matter of ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placer.errors import InputError
+from placer.fabric import SiteKind
+from placer.netlist import Flow, Netlist, Unit
+from placer.ops import OpKind
+
+FEATURE_VERSION = 1  # of everything that `encode` gives; a model refuses other versions
+
+OPS = (*(kind.value for kind in OpKind), "buffer", "weights")
+MAX_STAGE = 63  # later stages share the last embedding
+
+UNIT_FACTS = (
+    "is_compute", "is_memory", "is_port", "waits_for_operands", "stage_share", "log_inputs",
+    "log_outputs",
+)  # fmt: skip
+UNIT_ANNOTATIONS = (
+    "work", "log_work", "log_firings", "log_releases", "log_depth", "log_bytes", "slots",
+    "log_bound",
+)  # fmt: skip
+FLOW_FACTS = ("log_targets", "from_compute", "from_memory", "from_port", "stage_distance")
+FLOW_ANNOTATIONS = ("load", "log_load", "log_tokens", "read_cycles", "log_bound")
+
+FloatArray = NDArray[np.float32]
+IntArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class NetlistFeatures:
+    """One netlist. An end is a (flow, target) pair; ends are numbered flow by flow."""
+
+    unit: FloatArray  # [num_units, UNIT_FACTS + UNIT_ANNOTATIONS]
+    unit_op: IntArray  # [num_units] index into OPS
+    unit_stage: IntArray  # [num_units] 0 .. MAX_STAGE
+    flow: FloatArray  # [num_flows, FLOW_FACTS + FLOW_ANNOTATIONS]
+    flow_source: IntArray  # [num_flows] unit
+    end_flow: IntArray  # [num_ends]
+    end_unit: IntArray  # [num_ends]
+
+
+def netlist_features(netlist: Netlist) -> NetlistFeatures:
+    """Raises InputError for an operation that the features do not know."""
+    bound = netlist.bound_cycles
+    inputs, outputs = np.zeros(netlist.num_units), np.zeros(netlist.num_units)
+    for flow in netlist.flows:
+        outputs[flow.source] += 1
+        inputs[list(flow.targets)] += 1
+    units, flows = netlist.units, netlist.flows
+    return NetlistFeatures(
+        unit=np.array(
+            [
+                _unit_row(unit, netlist.num_stages, inputs[i], outputs[i], bound)
+                for i, unit in enumerate(units)
+            ],
+            np.float32,
+        ).reshape(len(units), -1),
+        unit_op=np.array([_op_id(unit) for unit in units], np.int32),
+        unit_stage=np.minimum([unit.stage for unit in units], MAX_STAGE).astype(np.int32),
+        flow=np.array([_flow_row(netlist, flow, bound) for flow in flows], np.float32).reshape(
+            len(flows), -1
+        ),
+        flow_source=np.array([flow.source for flow in flows], np.int32),
+        end_flow=np.repeat(np.arange(len(flows)), [len(f.targets) for f in flows]).astype(np.int32),
+        end_unit=np.array([unit for flow in flows for unit in flow.targets], np.int32),
+    )
+
+
+def _unit_row(
+    unit: Unit, num_stages: int, inputs: float, outputs: float, bound: int
+) -> tuple[float, ...]:
+    """UNIT_FACTS, then UNIT_ANNOTATIONS."""
+    return (
+        *_one_hot(unit.kind),
+        float(unit.waits_for_operands),
+        unit.stage / num_stages,
+        math.log1p(inputs),
+        math.log1p(outputs),
+        unit.cycles / bound,
+        math.log((unit.cycles + 1) / bound),
+        math.log1p(unit.firings),
+        math.log1p(unit.releases),
+        math.log1p(unit.depth_cycles),
+        math.log1p(unit.bytes),
+        float(min(unit.slots, 16)),
+        math.log(bound),
+    )
+
+
+def _flow_row(netlist: Netlist, flow: Flow, bound: int) -> tuple[float, ...]:
+    """FLOW_FACTS, then FLOW_ANNOTATIONS."""
+    source = netlist.units[flow.source]
+    last_stage = max(netlist.units[target].stage for target in flow.targets)
+    return (
+        math.log(len(flow.targets)),
+        *_one_hot(source.kind),
+        float(last_stage - source.stage),
+        flow.tokens / bound,
+        math.log(flow.tokens / bound),
+        math.log(flow.tokens),
+        float(flow.read_cycles),
+        math.log(bound),
+    )
+
+
+def _one_hot(kind: SiteKind) -> tuple[float, ...]:
+    return tuple(float(kind == other) for other in SiteKind)
+
+
+def _op_id(unit: Unit) -> int:
+    try:
+        return OPS.index(unit.op)
+    except ValueError:
+        raise InputError(
+            f"unit {unit.name!r}: the model knows no operation {unit.op!r}; allowed: "
+            f"{', '.join(OPS)}"
+        ) from None

@@ -1,0 +1,181 @@
+"""Encoded decisions of any number of netlists in flat arrays, in memory or in files.
+
+What belongs to a netlist is stored once, what belongs to a decision is joined by its netlist; the
+rows of netlist or decision i of a table start at `start[i]`. Batches are cut out by offset
+arithmetic (batch.py). Files are memory-mapped, so a dataset of any size needs little memory.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.dataset.loader import Dataset
+from costmodel.encoding.encode import Encoded, encode
+from costmodel.encoding.features import FEATURE_VERSION, NetlistFeatures, netlist_features
+from placer.fabric import Fabric
+from placer.files import make_folder
+
+IntArray = NDArray[np.int32]
+LongArray = NDArray[np.int64]
+FloatArray = NDArray[np.float32]
+
+NUM_STALLS = 3  # of a unit: starved, blocked, waiting for a port
+_META_FILE = "meta.json"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSet:
+    """See `NetlistFeatures` and `Encoded` for the meaning of the columns."""
+
+    netlist_of: LongArray  # [num_decisions]
+    log_throughput: FloatArray  # [num_decisions] NaN where there is no label
+    unit_start: LongArray  # [num_netlists + 1]
+    unit: FloatArray
+    unit_op: IntArray
+    unit_stage: IntArray
+    flow_start: LongArray  # [num_netlists + 1]
+    flow: FloatArray
+    flow_source: IntArray
+    end_start: LongArray  # [num_netlists + 1]
+    end_flow: IntArray
+    end_unit: IntArray
+    hops_start: LongArray  # [num_decisions + 1] of end_hops
+    end_hops: IntArray
+    placed_start: LongArray  # [num_decisions + 1] of unit_switch and unit_stalls
+    unit_switch: IntArray
+    unit_stalls: FloatArray  # [.., NUM_STALLS] share of the time; NaN where there is no label
+    num_switches: IntArray  # [num_decisions]
+    visit_start: LongArray  # [num_decisions + 1]
+    visit_flow: IntArray
+    visit_lane: IntArray
+    visit_before: IntArray
+    lane_start: LongArray  # [num_decisions + 1]
+    lane_kind: IntArray
+    lane_link: IntArray
+    link_start: LongArray  # [num_decisions + 1]
+    link_from: IntArray
+    link_to: IntArray
+    link_flows: IntArray
+    link_hops: IntArray
+
+    def __len__(self) -> int:
+        return len(self.netlist_of)
+
+
+def graph_set(parts: Iterable[tuple[NetlistFeatures, Encoded]]) -> GraphSet:
+    """Decisions without labels, in memory: one part per netlist."""
+    return _join([_columns(features, encoded) for features, encoded in parts])
+
+
+def encode_dataset(dataset: Dataset, fabric: Fabric, folder: Path) -> GraphSet:
+    """All decisions of a dataset with their labels, in files in `folder`; used again if there."""
+    meta = {"features": FEATURE_VERSION, "dataset": dataset.content_hash}
+    folder = folder / f"encoded-{FEATURE_VERSION}-{dataset.content_hash[:16]}"
+    if not _is_complete(folder, meta):
+        make_folder(folder.parent)
+        temporary = Path(tempfile.mkdtemp(prefix=".encoded-", dir=folder.parent))
+        try:
+            _write(_labelled_parts(dataset, fabric), temporary, meta)
+            shutil.rmtree(folder, ignore_errors=True)
+            temporary.rename(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return _open(folder)
+
+
+def _labelled_parts(dataset: Dataset, fabric: Fabric) -> Iterator[dict[str, NDArray[Any]]]:
+    for samples in dataset.each_netlist():
+        columns = _columns(
+            netlist_features(samples.netlist), encode(fabric, samples.netlist, samples.decisions)
+        )
+        labels = samples.labels
+        stalls = np.stack((labels.unit_starved, labels.unit_blocked, labels.unit_port_wait), axis=2)
+        columns["log_throughput"] = np.log(samples.throughput).astype(np.float32)
+        columns["unit_stalls"] = stalls.reshape(-1, NUM_STALLS).astype(np.float32)
+        yield columns
+
+
+def _columns(features: NetlistFeatures, encoded: Encoded) -> dict[str, NDArray[Any]]:
+    """The part of one netlist. `*_start` hold sizes here, `netlist_of` zeros."""
+    num, num_units = encoded.unit_switch.shape
+    columns: dict[str, NDArray[Any]] = {
+        name: getattr(source, name)
+        for source in (features, encoded)
+        for name in type(source).__slots__
+        if not name.endswith("_start")
+    }
+    columns |= {name: np.diff(getattr(encoded, name)) for name in _VISIT_STARTS}
+    return columns | {
+        "netlist_of": np.zeros(num, np.int64),
+        "log_throughput": np.full(num, np.nan, np.float32),
+        "unit_start": np.array([num_units]),
+        "flow_start": np.array([len(features.flow)]),
+        "end_start": np.array([len(features.end_unit)]),
+        "hops_start": np.full(num, len(features.end_unit)),
+        "placed_start": np.full(num, num_units),
+        "end_hops": encoded.end_hops.ravel(),
+        "unit_switch": encoded.unit_switch.ravel(),
+        "unit_stalls": np.full((num * num_units, NUM_STALLS), np.nan, np.float32),
+    }
+
+
+_VISIT_STARTS = ("visit_start", "lane_start", "link_start")
+_NAMES = tuple(field.name for field in fields(GraphSet))
+_SMALL = tuple(name for name in _NAMES if name.endswith("_start"))
+
+
+def _join(parts: list[dict[str, NDArray[Any]]]) -> GraphSet:
+    """Sizes become starts."""
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in _NAMES}
+    columns["netlist_of"] = np.repeat(np.arange(len(parts)), [len(p["netlist_of"]) for p in parts])
+    for name in _SMALL:
+        columns[name] = np.cumsum([0, *columns[name]], dtype=np.int64)
+    return GraphSet(**columns)
+
+
+def _write(parts: Iterator[dict[str, NDArray[Any]]], folder: Path, meta: dict[str, Any]) -> None:
+    """Small columns are joined in memory, large ones go to files part by part."""
+    small: list[dict[str, NDArray[Any]]] = []
+    layout: dict[str, tuple[str, list[int]]] = {}
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(open(folder / name, "wb")) for name in _NAMES}
+        for part in parts:
+            empty = {name: column[:0] for name, column in part.items()}
+            small.append(empty | {name: part[name] for name in (*_SMALL, "netlist_of")})
+            for name in set(_NAMES) - {*_SMALL, "netlist_of"}:
+                files[name].write(np.ascontiguousarray(part[name]).tobytes())
+        joined = _join(small)
+        for name in _NAMES:
+            column = getattr(joined, name)
+            layout[name] = (column.dtype.str, list(column.shape[1:]))
+            if len(column):
+                files[name].write(column.tobytes())
+    (folder / _META_FILE).write_text(json.dumps(meta | {"layout": layout}))
+
+
+def _is_complete(folder: Path, meta: dict[str, Any]) -> bool:
+    try:
+        stored = json.loads((folder / _META_FILE).read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(stored, dict) and all(stored.get(key) == meta[key] for key in meta)
+
+
+def _open(folder: Path) -> GraphSet:
+    layout = json.loads((folder / _META_FILE).read_text())["layout"]
+    columns = {}
+    for name in _NAMES:
+        kind, shape = layout[name]
+        flat = np.memmap(folder / name, np.dtype(kind), mode="r")
+        columns[name] = flat.reshape(-1, *shape) if shape else flat
+    return GraphSet(**columns)

@@ -1,0 +1,96 @@
+"""Labelled decisions as learners use them: encoded, with families and the heuristic's scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.dataset.loader import Dataset
+from costmodel.dataset.splits import Splits, read_splits
+from costmodel.encoding.graph_set import GraphSet, encode_dataset
+from placer.config import fabric_of
+from placer.errors import InputError
+from placer.fabric import Fabric
+
+LongArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """A dataset, all arrays [num_decisions]."""
+
+    folder: Path
+    content_hash: str
+    fabric: Fabric  # all netlists are lowered for it
+    graphs: GraphSet
+    netlist: LongArray  # rising
+    family: NDArray[np.str_]
+    phase: NDArray[np.str_]
+    throughput: FloatArray  # the label, in (0, 1]
+    heuristic: FloatArray
+    splits: Splits
+
+    def __len__(self) -> int:
+        return len(self.throughput)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Some decisions of a dataset: what a model is trained or tested with."""
+
+    data: Labelled
+    ids: LongArray  # rising
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def throughput(self) -> FloatArray:
+        return self.data.throughput[self.ids]
+
+    @property
+    def netlist(self) -> LongArray:
+        return self.data.netlist[self.ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a model says of some decisions, [num_decisions] each."""
+
+    throughput: FloatArray  # > 0
+    log_sigma: FloatArray | None  # of log(throughput): log of its standard deviation
+
+
+def open_labelled(folder: str | Path, cache: str | Path) -> Labelled:
+    """The dataset in `folder`, encoded into files in `cache` (or taken from there).
+
+    Raises InputError when it is no complete dataset of this version.
+    """
+    folder = Path(folder)
+    fabric = _fabric_of(Dataset.open(folder))
+    dataset = Dataset.open(folder, [fabric])
+    index = dataset.index
+    return Labelled(
+        folder=folder,
+        content_hash=dataset.content_hash,
+        fabric=fabric,
+        graphs=encode_dataset(dataset, fabric, Path(cache)),
+        netlist=index.netlist_id.astype(np.int64),
+        family=np.array(dataset.families)[index.netlist_id],
+        phase=index.phase,
+        throughput=index.throughput,
+        heuristic=index.heuristic,
+        splits=read_splits(folder),
+    )
+
+
+def _fabric_of(dataset: Dataset) -> Fabric:
+    """The fabric that all netlists of a dataset were lowered for."""
+    description = dataset.metadata.config.get("fabric")
+    if not isinstance(description, dict):
+        raise InputError(f"dataset {dataset.folder}: its settings name no fabric")
+    return fabric_of(description)
