@@ -74,7 +74,7 @@ def empty_change(num_units: int, num_sites: int) -> Change:
     )
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def propose(
     board: Board, state: State, change: Change, rng: RngState, move: int, reach: int
 ) -> int:
@@ -134,7 +134,7 @@ def _exchange(change: Change, site: int, goal: int) -> None:
     change.holder[site], change.holder[goal] = change.holder[goal], change.holder[site]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _finish_exchanges(board: Board, state: State, change: Change) -> int:
     """List the units that go elsewhere, and clear the scratch space."""
     reason = LEGAL
@@ -222,7 +222,7 @@ def undo(state: State, change: Change) -> None:
     _turn(state, change)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def reseat(board: Board, state: State, change: Change) -> None:
     """Make an applied change final: who sits where."""
     for entry in range(change.num_units[0]):

@@ -97,7 +97,7 @@ def _most_links(board: Board, flow: int) -> int:
     return int(min(len(grid.switch_row), num_targets * longest) + num_targets + 1)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def price(
     board: Board,
     tables: Tables,
@@ -127,7 +127,7 @@ def price(
     return _add_trees(board, tables, state, pressure, growth, limit)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def keep(tables: Tables, pressure: Pressure, growth: float) -> None:
     """The change stays: its trees replace the old ones."""
     pressure.total[0] += growth
@@ -160,7 +160,7 @@ def _sum_afresh(tables: Tables, pressure: Pressure) -> None:
     pressure.total[:] = total
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def take_back(
     board: Board, tables: Tables, state: State, pressure: Pressure, change: Change
 ) -> None:
@@ -183,7 +183,7 @@ def take_back(
     undo(state, change)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _list_flows(board: Board, pressure: Pressure, change: Change) -> None:
     """Every flow that begins or ends at a unit that goes elsewhere, once."""
     pressure.tick[0] += 1
@@ -201,7 +201,7 @@ def _list_flows(board: Board, pressure: Pressure, change: Change) -> None:
     pressure.num_flows[0] = count
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _add_trees(
     board: Board,
     tables: Tables,
