@@ -29,6 +29,7 @@ from placer.decision import Decisions
 from placer.demand import round_trip_cycles, window_vectors
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind
+from placer.hot import hot
 from placer.netlist import Netlist
 from placer.routing.arrays import Flows, IntArray, LongArray, flows_of, require_routes
 
@@ -135,7 +136,7 @@ class HeuristicCost:
         return largest, powers
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def power(value: float, doublings: int) -> float:
     """value ^ (2 ^ doublings)"""
     if doublings == 3:  # the usual one, without a loop

@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from placer.fabric import Fabric, SiteKind
+from placer.hot import hot
 from placer.netlist import Netlist
 from placer.routing.arrays import Flows, Grid, IntArray, LongArray, flows_of, grid_of
 
@@ -132,7 +133,7 @@ def state_of(board: Board, sites: IntArray, flow_class: IntArray) -> State:
     return state
 
 
-@njit(cache=True)
+@hot
 def seat(board: Board, state: State, unit: int, site: int) -> None:
     """Put a unit on a site that has room."""
     state.tenants[site, state.num_tenants[site]] = unit
@@ -140,7 +141,7 @@ def seat(board: Board, state: State, unit: int, site: int) -> None:
     state.used_bytes[site] += board.unit_bytes[unit]
 
 
-@njit(cache=True)
+@hot
 def unseat(board: Board, state: State, unit: int, site: int) -> None:
     """Take a unit from its site."""
     place = 0

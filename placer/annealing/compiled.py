@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
 from placer.annealing.board import Board, State
 from placer.annealing.moves import LEGAL, Change, Refusal, propose, reseat
 from placer.annealing.pressure import FloatArray, Pressure, keep, price, take_back
 from placer.annealing.random import RngState, uniform
 from placer.heuristic import Tables
+from placer.hot import hot, hot_loop
 from placer.routing.arrays import IntArray, LongArray
+from placer.routing.trees import copy_entries
 
 _COST = int(Refusal.COST)
 
 
-@njit(cache=True)
+@hot
 def pick_move(rng: RngState, mix: FloatArray) -> int:
     """A kind of move; `mix` holds cumulated shares."""
     draw, move = uniform(rng), 0
@@ -25,7 +25,7 @@ def pick_move(rng: RngState, mix: FloatArray) -> int:
     return move
 
 
-@njit(cache=True)
+@hot_loop
 def anneal_moves(
     board: Board,
     tables: Tables,
@@ -72,5 +72,5 @@ def anneal_moves(
         spread[1] += energy * energy
         if pressure.total[0] < best_total[0]:
             best_total[0] = pressure.total[0]
-            best_sites[:] = state.sites
-            best_class[:] = state.flow_class
+            copy_entries(state.sites, 0, best_sites, 0, len(best_sites))
+            copy_entries(state.flow_class, 0, best_class, 0, len(best_class))

@@ -10,10 +10,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from placer.annealing.board import Board, State, seat, unseat
 from placer.annealing.random import RngState, below
+from placer.hot import hot
 from placer.routing.arrays import IntArray, LongArray
 
 
@@ -74,7 +74,7 @@ def empty_change(num_units: int, num_sites: int) -> Change:
     )
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def propose(
     board: Board, state: State, change: Change, rng: RngState, move: int, reach: int
 ) -> int:
@@ -106,7 +106,7 @@ def propose(
     return _relocate(board, state, change, unit, goal)
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _relocate(board: Board, state: State, change: Change, unit: int, goal: int) -> int:
     if not board.is_allowed[unit, goal]:
         return _FORBIDDEN
@@ -117,7 +117,7 @@ def _relocate(board: Board, state: State, change: Change, unit: int, goal: int) 
     return LEGAL
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _send(state: State, change: Change, unit: int, goal: int) -> None:
     entry = change.num_units[0]
     change.units[entry] = unit
@@ -125,7 +125,7 @@ def _send(state: State, change: Change, unit: int, goal: int) -> None:
     change.num_units[0] = entry + 1
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _exchange(change: Change, site: int, goal: int) -> None:
     """The units that sit on two sites by now change places."""
     number = change.num_touched[0]
@@ -134,7 +134,7 @@ def _exchange(change: Change, site: int, goal: int) -> None:
     change.holder[site], change.holder[goal] = change.holder[goal], change.holder[site]
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _finish_exchanges(board: Board, state: State, change: Change) -> int:
     """List the units that go elsewhere, and clear the scratch space."""
     reason = LEGAL
@@ -153,7 +153,7 @@ def _finish_exchanges(board: Board, state: State, change: Change) -> int:
     return reason
 
 
-@njit(cache=True)
+@hot
 def _swap_groups(board: Board, state: State, change: Change, rng: RngState) -> int:
     num_groups = len(board.group_start) - 1
     one, two = below(rng, num_groups), below(rng, num_groups)
@@ -171,7 +171,7 @@ def _swap_groups(board: Board, state: State, change: Change, rng: RngState) -> i
     return _finish_exchanges(board, state, change)
 
 
-@njit(cache=True)
+@hot
 def _shift_stage(board: Board, state: State, change: Change, rng: RngState) -> int:
     """Tiles only; foremost first, so that the stage keeps its shape and the others close up."""
     stage = below(rng, board.num_stages)
@@ -198,7 +198,7 @@ def _shift_stage(board: Board, state: State, change: Change, rng: RngState) -> i
     return finished if reason == LEGAL else reason
 
 
-@njit(cache=True)
+@hot
 def _holds_stage(board: Board, state: State, site: int, stage: int) -> bool:
     for place in range(state.num_tenants[site]):
         if board.unit_stage[state.tenants[site, place]] == stage:
@@ -206,7 +206,7 @@ def _holds_stage(board: Board, state: State, site: int, stage: int) -> bool:
     return False
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def apply(state: State, change: Change) -> None:
     """Change sites and turns; `reseat` or `undo` must follow."""
     for entry in range(change.num_units[0]):
@@ -214,7 +214,7 @@ def apply(state: State, change: Change) -> None:
     _turn(state, change)
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def undo(state: State, change: Change) -> None:
     """Take an applied change back."""
     for entry in range(change.num_units[0]):
@@ -222,7 +222,7 @@ def undo(state: State, change: Change) -> None:
     _turn(state, change)
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def reseat(board: Board, state: State, change: Change) -> None:
     """Make an applied change final: who sits where."""
     for entry in range(change.num_units[0]):
@@ -231,7 +231,7 @@ def reseat(board: Board, state: State, change: Change) -> None:
         seat(board, state, change.units[entry], change.new_sites[entry])
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _turn(state: State, change: Change) -> None:
     if change.flow[0] >= 0:
         state.flow_class[change.flow[0]] = 1 - state.flow_class[change.flow[0]]

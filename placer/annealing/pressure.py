@@ -16,6 +16,7 @@ from placer.annealing.board import Board, State
 from placer.annealing.moves import Change, apply, undo
 from placer.fabric import Direction
 from placer.heuristic import Tables, power
+from placer.hot import hot
 from placer.routing.arrays import Grid, IntArray, LongArray
 from placer.routing.trees import Marks, empty_marks
 
@@ -97,7 +98,7 @@ def _most_links(board: Board, flow: int) -> int:
     return int(min(len(grid.switch_row), num_targets * longest) + num_targets + 1)
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def price(
     board: Board,
     tables: Tables,
@@ -127,7 +128,7 @@ def price(
     return _add_trees(board, tables, state, pressure, growth, limit)
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def keep(tables: Tables, pressure: Pressure, growth: float) -> None:
     """The change stays: its trees replace the old ones."""
     pressure.total[0] += growth
@@ -147,7 +148,7 @@ def keep(tables: Tables, pressure: Pressure, growth: float) -> None:
         _sum_afresh(tables, pressure)
 
 
-@njit(cache=True)
+@hot
 def _sum_afresh(tables: Tables, pressure: Pressure) -> None:
     """Forget rounding errors that were small against the old total."""
     total = tables.constant_sum
@@ -160,7 +161,7 @@ def _sum_afresh(tables: Tables, pressure: Pressure) -> None:
     pressure.total[:] = total
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def take_back(
     board: Board, tables: Tables, state: State, pressure: Pressure, change: Change
 ) -> None:
@@ -183,7 +184,7 @@ def take_back(
     undo(state, change)
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _list_flows(board: Board, pressure: Pressure, change: Change) -> None:
     """Every flow that begins or ends at a unit that goes elsewhere, once."""
     pressure.tick[0] += 1
@@ -201,7 +202,7 @@ def _list_flows(board: Board, pressure: Pressure, change: Change) -> None:
     pressure.num_flows[0] = count
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _add_trees(
     board: Board,
     tables: Tables,
@@ -221,7 +222,7 @@ def _add_trees(
     return growth
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _add_tree(
     board: Board,
     tables: Tables,
@@ -278,7 +279,7 @@ def _add_tree(
     return size, growth + trips
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _leg(grid: Grid, here: int, goal: int, is_vertical: bool) -> tuple[int, int, int]:
     """Direction, difference of switch ids per hop, and hops of the way along one axis."""
     if is_vertical:
@@ -289,7 +290,7 @@ def _leg(grid: Grid, here: int, goal: int, is_vertical: bool) -> tuple[int, int,
     return (_EAST, 1, east) if east > 0 else (_WEST, -1, -east)
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _load_link(tables: Tables, pressure: Pressure, link: int, tokens: int) -> float:
     before = pressure.load[link]
     pressure.load[link] = before + tokens
@@ -299,7 +300,7 @@ def _load_link(tables: Tables, pressure: Pressure, link: int, tokens: int) -> fl
     )
 
 
-@njit(cache=True, forceinline=True)
+@hot
 def _load_ports(tables: Tables, pressure: Pressure, unit: int, site: int, sign: int) -> float:
     growth = 0.0
     for port, cycles in enumerate((tables.port_read[unit], tables.port_write[unit])):

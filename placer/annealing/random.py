@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from placer.hot import hot
 
 RngState = NDArray[np.uint64]
 
@@ -17,23 +18,23 @@ def rng_state(seed: int | np.random.SeedSequence) -> RngState:
     return np.maximum(sequence.generate_state(1, np.uint64), np.uint64(1))
 
 
-@njit(cache=True, forceinline=True)
-def _next(state):
+@hot
+def _next(state: RngState) -> np.uint64:
     x = state[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)
     state[0] = x
-    return x * np.uint64(0x2545F4914F6CDD1D)
+    return np.uint64(x * np.uint64(0x2545F4914F6CDD1D))
 
 
-@njit(cache=True, forceinline=True)
-def uniform(state):
+@hot
+def uniform(state: RngState) -> float:
     """In [0, 1)."""
     return np.int64(_next(state) >> np.uint64(11)) * _TO_UNIT
 
 
-@njit(cache=True, forceinline=True)
-def below(state, count):
+@hot
+def below(state: RngState, count: int) -> int:
     """In 0 .. count - 1, for counts below 2^31 (bias below 2^-32)."""
-    return (np.int64(_next(state) >> np.uint64(33)) * count) >> 31
+    return int((np.int64(_next(state) >> np.uint64(33)) * count) >> 31)
