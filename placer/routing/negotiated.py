@@ -2,8 +2,9 @@
 
 PathFinder (McMurchie and Ebeling, FPGA 1995): every flow takes its cheapest tree; links that
 are overloaded become dearer, by the present overload and by a memory of past ones; the flows that
-cross them are ripped up and routed again, heavy flows first. Loads count vectors per sample,
-so all sums are exact and the result does not depend on their order.
+cross them are ripped up and routed again, heavy flows first. On a crowded fabric there may be
+no routes without overload; the negotiation ends when the largest one does not fall any more.
+Loads count vectors per sample, so all sums are exact and the result does not depend on their order.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from numba import njit
 
 from placer.routing.arrays import Flows, Grid, IntArray, LongArray
 from placer.routing.dimension_ordered import dimension_tree
-from placer.routing.search import Congestion, Demand, Scratch, empty_scratch, grow_tree
+from placer.routing.search import Congestion, Scratch, empty_scratch, grow_tree, set_prices
 from placer.routing.trees import copy_entries, empty_marks, most_nodes, with_room
 
 _FIRST_PRESSURE = 1.0
 _PRESSURE_GROWTH = 1.6
 _HISTORY_STEP = 0.5  # hops per round in which the link was just full; more by its overload
+_PATIENCE = 3  # rounds in which the largest overload does not fall, then it ends
 _COST_TOLERANCE = 1e-9
 
 
@@ -59,8 +61,9 @@ def route_negotiated(
     links = np.empty(1024, np.int32)
     parents = np.empty(1024, np.int32)
     used = 0
+    scratch = empty_scratch(grid)
     for decision in range(num_decisions):
-        board = Board(grid, flows, sites[decision], empty_scratch(grid))
+        board = Board(grid, flows, sites[decision], scratch)
         routes = _negotiate(board, capacity, num_channels, max_iterations)
         copy_entries(routes.channel, 0, channels[decision], 0, num_flows)
         route_start[decision, 0] = used
@@ -82,7 +85,7 @@ def _negotiate(board: Board, capacity: LongArray, num_channels: int, max_iterati
     congestion = empty_congestion(capacity, num_channels)
     routes = empty_routes(board.grid, board.flows)
     best, best_score = routes, _score(num_mesh_links, routes, congestion)
-    pressure = _FIRST_PRESSURE
+    pressure, last_gain = _FIRST_PRESSURE, 0
     for iteration in range(max_iterations):
         for flow in board.flows.heavy_first:
             if iteration == 0 or _is_crowded(routes, flow, num_mesh_links, congestion):
@@ -91,8 +94,10 @@ def _negotiate(board: Board, capacity: LongArray, num_channels: int, max_iterati
                 add_flow(board.flows, routes, flow, congestion, 1)
         score = _score(num_mesh_links, routes, congestion)
         if iteration == 0 or score < best_score:
+            if score[0] < best_score[0]:
+                last_gain = iteration
             best, best_score = _copy(routes), score
-        if score[0] == 0:
+        if score[0] == 0 or iteration == last_gain + _PATIENCE:
             break
         _remember(num_mesh_links, congestion)
         pressure *= _PRESSURE_GROWTH
@@ -162,12 +167,11 @@ def route_flow(
     ends = flows.targets[flows.target_start[flow] : flows.target_start[flow + 1]]
     best_cost, best_load = np.inf, 0
     links, parents = np.empty(room, np.int32), np.empty(room, np.int32)
+    set_prices(grid, congestion, flows.tokens[flow], pressure, board.scratch)
     for turn_class in range(2):
-        demand = Demand(flows.tokens[flow], turn_class, pressure)
         size, cost = grow_tree(
             grid,
-            congestion,
-            demand,
+            turn_class,
             board.sites,
             flows.source[flow],
             ends,

@@ -18,6 +18,8 @@ from placer.fabric import Direction, DramSpec, Fabric, LinkSpec, MemorySpec, Sit
 from placer.netlist import Flow, Netlist, Unit
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, link_load, reroute, route
+from placer.routing.arrays import grid_of
+from placer.routing.search import empty_scratch, grow_tree
 
 BOUND = 100  # cycles per sample of the slowest unit in these netlists
 
@@ -80,6 +82,30 @@ def distance(fabric: Fabric, site: int, other: int) -> int:
 def headings(fabric: Fabric, decision: Decisions, flow: int = 0) -> list[Direction]:
     links, _ = decision.route(flow)
     return [Direction(d) for d in fabric.topology.link_direction[links]]
+
+
+def cheapest(
+    fabric: Fabric, turn_class: int, sites: NDArray[np.int32], prices: NDArray[np.float64]
+) -> float:
+    """Price of the cheapest way between two sites: class 0 goes west first, class 1 west last."""
+    topology = fabric.topology
+    start, goal = topology.site_switch[sites].tolist()
+    cost = {(start, Direction.INJECT): 0.0}
+    pending = list(cost)
+    while pending:
+        switch, heading = pending.pop()
+        for turn in Direction:
+            link = topology.mesh_link[switch, turn] if turn < 4 else -1
+            is_bend = heading not in (turn, Direction.INJECT)
+            is_west = (heading if turn_class else turn) == Direction.WEST
+            if link < 0 or (is_bend and (is_west or turn == heading ^ 1)):
+                continue
+            state = (int(topology.link_target[link]), turn)
+            price = cost[switch, heading] + prices[link]
+            if price < cost.get(state, np.inf):
+                cost[state] = price
+                pending.append(state)
+    return min(price for (switch, _), price in cost.items() if switch == goal)
 
 
 def pair_on_grid() -> tuple[Netlist, NDArray[np.int32]]:
@@ -280,6 +306,27 @@ class TestNegotiated:
         for flow_id, flow in enumerate(netlist.flows):
             hops = distance(fabric, sites[0, flow.source], sites[0, flow.targets[0]])
             assert num_mesh_links(fabric, decision, flow_id) == hops
+
+    @given(problems_to_route(), st.integers(0, 1), st.data())
+    @settings(max_examples=60, deadline=None)
+    def test_a_way_to_one_target_is_the_cheapest(
+        self, problem: tuple[Fabric, Netlist, int], turn_class: int, data: st.DataObject
+    ) -> None:
+        """One sweep over the links finds what relaxing them until nothing changes finds."""
+        fabric, _, seed = problem
+        grid = grid_of(fabric)
+        scratch = empty_scratch(grid)
+        prices = np.random.default_rng(seed).uniform(1, 9, grid.num_mesh_links)
+        scratch.price[:-1] = prices
+        site = st.integers(0, fabric.topology.num_sites - 1)
+        sites = np.array([data.draw(site), data.draw(site)], np.int32)
+        links, parents = np.empty((2, 99), np.int32)
+        size, cost = grow_tree(
+            grid, turn_class, sites, 0, np.array([1], np.int32), scratch, links, parents
+        )
+        assert cost == pytest.approx(cheapest(fabric, turn_class, sites, prices))
+        mesh = links[:size][links[:size] < grid.num_mesh_links]
+        assert prices[mesh].sum() == pytest.approx(cost)
 
     def test_needs_an_iteration(self) -> None:
         fabric = Fabric("tiny", 4, 4)
