@@ -28,6 +28,7 @@ class Labelled:
     fabric: Fabric  # all netlists are lowered for it
     graphs: GraphSet
     netlist: LongArray  # rising
+    group: LongArray  # equal netlists have the same
     family: NDArray[np.str_]
     phase: NDArray[np.str_]
     throughput: FloatArray  # the label, in (0, 1]
@@ -80,6 +81,7 @@ def open_labelled(folder: str | Path, cache: str | Path) -> Labelled:
         fabric=fabric,
         graphs=encode_dataset(dataset, fabric, Path(cache)),
         netlist=index.netlist_id.astype(np.int64),
+        group=np.unique(dataset.fingerprints, return_inverse=True)[1][index.netlist_id],
         family=np.array(dataset.families)[index.netlist_id],
         phase=index.phase,
         throughput=index.throughput,

@@ -1,0 +1,112 @@
+"""A trained model: a network, what it was trained with, how sure it is; in memory and as a file.
+
+The file is a torch archive of plain tensors, numbers and text, read with `weights_only`: it cannot
+run code. It carries the version of the features that the network reads; other versions are refused.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from costmodel.encoding import FEATURE_VERSION
+from costmodel.encoding.batch import make_batch
+from costmodel.encoding.graph_set import GraphSet, LongArray
+from costmodel.labelled import Prediction, Selection
+from costmodel.networks import NetworkConfig, build_network, describe_network, network_config
+from placer.errors import InputError
+from placer.files import write_atomic
+
+KIND = "dataflow-costmodel model"
+SCHEMA_VERSION = 1
+BATCH_SIZE = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Predicts throughput.
+
+    model = Model.load("data/model/flow.pt")
+    model.predict(selection).throughput
+    """
+
+    config: NetworkConfig
+    network: nn.Module
+    sigma_scale: float  # predicted standard deviations are multiplied by it
+    origin: dict[str, Any]  # what it was trained with, as JSON holds it
+
+    def predict(self, selection: Selection) -> Prediction:
+        """Of decisions in a dataset."""
+        return self.predict_graphs(selection.data.graphs, selection.ids)
+
+    def predict_graphs(self, graphs: GraphSet, ids: LongArray) -> Prediction:
+        """Raises InputError when a prediction is not finite."""
+        self.network.eval()
+        mean, log_sigma = np.empty(len(ids)), np.empty(len(ids))
+        with torch.inference_mode():
+            for k in range(0, len(ids), BATCH_SIZE):
+                output = self.network(make_batch(graphs, ids[k : k + BATCH_SIZE]))
+                mean[k : k + BATCH_SIZE] = output.log_throughput.numpy()
+                log_sigma[k : k + BATCH_SIZE] = output.log_sigma.numpy()
+        if not np.isfinite(mean).all() or not np.isfinite(log_sigma).all():
+            raise InputError("the model gives a prediction that is not finite; train it again")
+        return Prediction(np.exp(mean), log_sigma + np.log(self.sigma_scale))
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole file or nothing."""
+        buffer = io.BytesIO()
+        torch.save(
+            {
+                "kind": KIND,
+                "schema": SCHEMA_VERSION,
+                "features": FEATURE_VERSION,
+                "network": json.dumps(describe_network(self.config)),
+                "sigma_scale": self.sigma_scale,
+                "origin": json.dumps(self.origin),
+                "weights": self.network.state_dict(),
+            },
+            buffer,
+        )
+        write_atomic(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Model:
+        """Raises InputError when the file is no model of this version."""
+        try:
+            document = torch.load(path, map_location="cpu", weights_only=True)
+        except OSError as error:
+            raise InputError(f"cannot read the model {path}: {error.strerror or error}") from error
+        except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
+            raise InputError(f"{path} is no model file, or damaged; train it again") from error
+        try:
+            return cls._from(document)
+        except InputError as error:
+            raise InputError(f"model {path}: {error}") from error
+
+    @classmethod
+    def _from(cls, document: object) -> Model:
+        if not isinstance(document, dict) or document.get("kind") != KIND:
+            raise InputError("is no model of this program")
+        versions = (("schema", SCHEMA_VERSION), ("features", FEATURE_VERSION))
+        for name, wanted in versions:
+            if document.get(name) != wanted:
+                raise InputError(
+                    f"version of its {name} is {document.get(name)!r:.20}, this program reads "
+                    f"{wanted}; train it again (make model)"
+                )
+        try:
+            config = network_config(json.loads(document["network"]))
+            network = build_network(config, seed=0)
+            network.load_state_dict(document["weights"])
+            sigma_scale, origin = float(document["sigma_scale"]), json.loads(document["origin"])
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise InputError(f"is not complete ({error!r:.200}); train it again") from error
+        return cls(config, network, sigma_scale, origin)

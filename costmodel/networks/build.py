@@ -1,0 +1,55 @@
+"""Networks by their configuration, and configurations as model files hold them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import nn
+
+from costmodel.networks.flow import FlowConfig, FlowNetwork
+from costmodel.networks.guha import GuhaConfig, GuhaNetwork
+from placer.errors import InputError
+
+NetworkConfig = FlowConfig | GuhaConfig
+
+_KINDS: dict[str, type[FlowConfig] | type[GuhaConfig]] = {"flow": FlowConfig, "guha": GuhaConfig}
+
+
+def build_network(config: NetworkConfig, seed: int) -> nn.Module:
+    """A network with random weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return FlowNetwork(config) if isinstance(config, FlowConfig) else GuhaNetwork(config)
+
+
+def describe_network(config: NetworkConfig) -> dict[str, Any]:
+    """What `network_config` reads, as JSON holds it."""
+    kind = next(name for name, cls in _KINDS.items() if isinstance(config, cls))
+    values = asdict(config).items()
+    return {"kind": kind} | {k: v.value if isinstance(v, Enum) else v for k, v in values}
+
+
+def network_config(description: dict[str, Any]) -> NetworkConfig:
+    """Raises InputError for anything that `describe_network` does not give."""
+    cls = _KINDS.get(str(description.get("kind")))
+    if cls is None:
+        raise InputError(
+            f"unknown network {description.get('kind')!r:.40}; known: {', '.join(_KINDS)}"
+        )
+    values = {key: value for key, value in description.items() if key != "kind"}
+    wanted = {field.name: field for field in fields(cls)}
+    if values.keys() != wanted.keys():
+        raise InputError(f"network: has {sorted(values)}, needed {sorted(wanted)}")
+    for name, field in wanted.items():
+        default = field.default
+        try:
+            if isinstance(default, Enum):
+                values[name] = type(default)(values[name])
+        except ValueError as error:
+            raise InputError(f"network: {error}") from error
+        if type(values[name]) is not type(default):
+            raise InputError(f"network: {name}={values[name]!r:.40} is of a wrong kind")
+    return cls(**values)

@@ -1,0 +1,263 @@
+"""`flow`: units, flows and lanes tell each other what they know, K times; the slowest decides.
+
+Three kinds of nodes, as in network models of the RouteNet family:
+
+- a *lane* (virtual channel of a link) learns from the flows that use it, from the other lanes of
+  its link, and from the lanes that its vectors go to (where queues come from) and come from;
+- a *flow* learns from the lanes of its route, from its source and, by distance, from its targets;
+- a *unit* learns from the flows that it reads and writes.
+
+With h a node and m the sum of its messages, h <- norm(h + W relu(V h + m)) (lanes without W). Sums
+carry loads, maxima carry bottlenecks. All nodes are pooled by mean and maximum, since the slowest
+resource decides, and an MLP gives log(throughput). Nothing depends on absolute positions,
+directions or the order of nodes. With no rounds at all it is an MLP without edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from torch import Tensor, nn
+
+from costmodel.encoding.batch import Batch
+from costmodel.encoding.encode import LANE_KINDS
+from costmodel.encoding.features import (
+    FLOW_ANNOTATIONS,
+    FLOW_FACTS,
+    MAX_STAGE,
+    OPS,
+    UNIT_ANNOTATIONS,
+    UNIT_FACTS,
+)
+from costmodel.encoding.graph_set import NUM_STALLS
+from costmodel.networks.output import Normaliser, Output, Readout
+from costmodel.networks.relations import Relations, largest, pool, relations_of, total
+from placer.errors import InputError
+
+NUM_HOPS = 3  # columns that tell how far an end is
+
+
+class Pooling(Enum):
+    """How the nodes of a decision become one row."""
+
+    MEAN = "mean"
+    MAX = "max"
+    MEAN_MAX = "mean_max"  # both, side by side
+
+
+@dataclass(frozen=True, slots=True)
+class FlowConfig:
+    """Size of the network, and what may be left out."""
+
+    width: int = 48  # of units and flows
+    lane_width: int = 32
+    rounds: int = 3
+    pooling: Pooling = Pooling.MEAN_MAX
+    node_embedding: bool = True  # operation and stage of units
+    edge_embedding: bool = True  # hops of ends, kinds of lanes
+    annotations: bool = True  # work, sizes, tokens
+    lanes: bool = True  # False: flows know how far they go, not whom they meet
+    stalls: bool = True  # also predict what units wait for
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("width", 4, 512), ("lane_width", 4, 512), ("rounds", 0, 16)):
+            if not least <= getattr(self, name) <= most:
+                raise InputError(f"model.{name}={getattr(self, name)}; allowed {least} to {most}")
+
+
+class LaneUpdate(nn.Module):
+    """Lanes are many: one layer."""
+
+    def __init__(self, width: int, lane_width: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(lane_width, lane_width)
+        self.flows = nn.Linear(width, 2 * lane_width, bias=False)  # to the lane, to its link
+        self.lanes = nn.Linear(lane_width, 2 * lane_width, bias=False)  # upstream, downstream
+        self.norm = nn.LayerNorm(lane_width)
+
+    def forward(self, lane: Tensor, flow: Tensor, batch: Batch, edges: Relations) -> Tensor:
+        to_lane, to_link = total(edges.flow_to_lane, self.flows(flow)).chunk(2, dim=1)
+        upstream, downstream = self.lanes(lane).chunk(2, dim=1)
+        hidden = (
+            self.own(lane)
+            + to_lane
+            + total(edges.lane_to_link, to_link)[batch.lane_link]
+            + total(edges.next_to_lane, upstream)
+            + total(edges.before_to_lane, downstream)
+        )
+        result: Tensor = self.norm(lane + torch.relu(hidden))
+        return result
+
+
+class FlowUpdate(nn.Module):
+    def __init__(self, config: FlowConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.own = nn.Linear(width, width)
+        self.source = nn.Linear(width, width, bias=False)
+        self.target = nn.Linear(width, width, bias=False)
+        self.hops = nn.Linear(NUM_HOPS, width)
+        self.ends = nn.Linear(width, width, bias=False)
+        if config.lanes:
+            self.route_sum = nn.Linear(config.lane_width, width, bias=False)
+            self.route_max = nn.Linear(config.lane_width, width, bias=False)
+        self.out = nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(
+        self,
+        flow: Tensor,
+        unit: Tensor,
+        lane: Tensor | None,
+        hops: Tensor,
+        batch: Batch,
+        edges: Relations,
+    ) -> Tensor:
+        ends = torch.relu(self.target(unit)[batch.end_unit] + self.hops(hops))
+        hidden = (
+            self.own(flow)
+            + self.source(unit)[batch.flow_source]
+            + self.ends(largest(edges.end_to_flow, ends))
+        )
+        if lane is not None:
+            hidden = hidden + self.route_sum(total(edges.lane_to_flow, lane))
+            hidden = hidden + self.route_max(largest(edges.lane_to_flow, lane))
+        result: Tensor = self.norm(flow + self.out(torch.relu(hidden)))
+        return result
+
+
+class UnitUpdate(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(width, width)
+        self.flow = nn.Linear(width, width, bias=False)
+        self.hops = nn.Linear(NUM_HOPS, width)
+        self.reads_sum = nn.Linear(width, width, bias=False)
+        self.reads_max = nn.Linear(width, width, bias=False)
+        self.writes = nn.Linear(width, width, bias=False)
+        self.out = nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(
+        self, unit: Tensor, flow: Tensor, hops: Tensor, batch: Batch, edges: Relations
+    ) -> Tensor:
+        ends = torch.relu(self.flow(flow)[batch.end_flow] + self.hops(hops))
+        hidden = (
+            self.own(unit)
+            + self.reads_sum(total(edges.end_to_unit, ends))
+            + self.reads_max(largest(edges.end_to_unit, ends))
+            + total(edges.flow_to_source, self.writes(flow))
+        )
+        result: Tensor = self.norm(unit + self.out(torch.relu(hidden)))
+        return result
+
+
+class Round(nn.Module):
+    """One exchange: lanes, then flows, then units."""
+
+    def __init__(self, config: FlowConfig) -> None:
+        super().__init__()
+        self.lane = LaneUpdate(config.width, config.lane_width) if config.lanes else None
+        self.flow = FlowUpdate(config)
+        self.unit = UnitUpdate(config.width)
+
+    def forward(
+        self,
+        unit: Tensor,
+        flow: Tensor,
+        lane: Tensor | None,
+        hops: Tensor,
+        batch: Batch,
+        edges: Relations,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        if self.lane is not None:
+            lane = self.lane(lane, flow, batch, edges)
+        flow = self.flow(flow, unit, lane, hops, batch, edges)
+        return self.unit(unit, flow, hops, batch, edges), flow, lane
+
+
+class FlowNetwork(nn.Module):
+    """See the text above."""
+
+    def __init__(self, config: FlowConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.unit_normaliser = Normaliser(len(UNIT_FACTS) + len(UNIT_ANNOTATIONS))
+        self.flow_normaliser = Normaliser(len(FLOW_FACTS) + len(FLOW_ANNOTATIONS))
+        self.unit = _mlp(len(UNIT_FACTS) + len(UNIT_ANNOTATIONS), width)
+        self.flow = _mlp(len(FLOW_FACTS) + len(FLOW_ANNOTATIONS) + NUM_HOPS, width)
+        self.op = nn.Embedding(len(OPS), width)
+        self.stage = nn.Embedding(MAX_STAGE + 1, width)
+        self.lane = nn.Linear(LANE_KINDS + 1, config.lane_width)
+        nn.init.zeros_(self.stage.weight)
+        self.rounds = nn.ModuleList(Round(config) for _ in range(config.rounds))
+        parts = 2 if config.pooling is Pooling.MEAN_MAX else 1
+        pooled = parts * (2 * width + config.lane_width * config.lanes)
+        self.readout = Readout(pooled, width)
+        self.stalls = nn.Linear(width, NUM_STALLS) if config.stalls else None
+
+    def fit_normaliser(self, unit: Tensor, flow: Tensor) -> None:
+        """Learn means and deviations from the rows of the training netlists."""
+        self.unit_normaliser.fit(unit)
+        self.flow_normaliser.fit(flow)
+
+    def forward(self, batch: Batch) -> Output:
+        edges = relations_of(batch)
+        hops = self._hops(batch)
+        unit, flow, lane = self._begin(batch, edges, hops)
+        for exchange in self.rounds:
+            unit, flow, lane = exchange(unit, flow, lane, hops, batch, edges)
+        nodes = [(batch.num_units, unit), (batch.num_flows, flow)]
+        if lane is not None:
+            nodes.append((batch.num_lanes, lane))
+        log_throughput, log_sigma = self.readout(self._pool(nodes))
+        stalls = None if self.stalls is None else self.stalls(unit)
+        return Output(log_throughput, log_sigma, stalls)
+
+    def _hops(self, batch: Batch) -> Tensor:
+        """[num_ends, NUM_HOPS]"""
+        hops = batch.end_hops.float()[:, None]
+        columns = torch.cat((hops / 8, torch.log1p(hops), (hops <= 1).float()), dim=1)
+        return columns if self.config.edge_embedding else torch.zeros_like(columns)
+
+    def _begin(
+        self, batch: Batch, edges: Relations, hops: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What each node knows by itself."""
+        config = self.config
+        unit_rows = self.unit_normaliser(batch.unit)
+        flow_rows = self.flow_normaliser(batch.flow)
+        if not config.annotations:
+            unit_rows = _without(unit_rows, len(UNIT_FACTS))
+            flow_rows = _without(flow_rows, len(FLOW_FACTS))
+        unit = self.unit(unit_rows)
+        if config.node_embedding:
+            unit = unit + self.op(batch.unit_op) + self.stage(batch.unit_stage)
+        flow = self.flow(torch.cat((flow_rows, largest(edges.end_to_flow, hops)), dim=1))
+        if not config.lanes:
+            return unit, flow, None
+        sharing = torch.log(edges.flow_to_lane.in_degrees().float())[:, None]
+        kind = nn.functional.one_hot(batch.lane_kind.long(), LANE_KINDS).float()
+        columns = torch.cat((kind, sharing), dim=1)
+        lane = self.lane(columns if config.edge_embedding else torch.zeros_like(columns))
+        return unit, flow, lane
+
+    def _pool(self, nodes: list[tuple[Tensor, Tensor]]) -> Tensor:
+        wanted = {Pooling.MEAN: (0,), Pooling.MAX: (1,), Pooling.MEAN_MAX: (0, 1)}
+        columns = []
+        for sizes, rows in nodes:
+            both = pool(sizes, rows)
+            columns += [both[k] for k in wanted[self.config.pooling]]
+        return torch.cat(columns, dim=1)
+
+
+def _mlp(num_inputs: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(num_inputs, width), nn.ReLU(), nn.Linear(width, width))
+
+
+def _without(rows: Tensor, num_kept: int) -> Tensor:
+    """Columns from `num_kept` on become 0."""
+    return torch.cat((rows[:, :num_kept], torch.zeros_like(rows[:, num_kept:])), dim=1)

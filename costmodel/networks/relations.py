@@ -1,0 +1,84 @@
+"""Who tells whom: the edges of a batch as DGL graphs, and sums and maxima over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from costmodel.dgl_backend import dgl
+from costmodel.encoding.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """Directed edges from senders to receivers. An end is a (flow, target) pair."""
+
+    flow_to_lane: Any  # one edge per visit, as are the next three
+    lane_to_flow: Any
+    next_to_lane: Any  # from the lanes that vectors go to
+    before_to_lane: Any  # from the lanes that they come from
+    lane_to_link: Any
+    end_to_flow: Any
+    end_to_unit: Any
+    flow_to_source: Any
+
+
+def relations_of(batch: Batch) -> Relations:
+    """The relations of a batch; a few milliseconds."""
+    num_units, num_flows, num_ends = len(batch.unit), len(batch.flow), len(batch.end_unit)
+    num_lanes, num_links = len(batch.lane_kind), len(batch.link_from)
+    goes_on = batch.visit_before >= 0
+    lane, before = batch.visit_lane[goes_on], batch.visit_before[goes_on]
+    device = batch.visit_lane.device
+    ends = torch.arange(num_ends, device=device)
+    return Relations(
+        flow_to_lane=relation(batch.visit_flow, batch.visit_lane, num_flows, num_lanes),
+        lane_to_flow=relation(batch.visit_lane, batch.visit_flow, num_lanes, num_flows),
+        next_to_lane=relation(lane, before, num_lanes, num_lanes),
+        before_to_lane=relation(before, lane, num_lanes, num_lanes),
+        lane_to_link=relation(
+            torch.arange(num_lanes, device=device), batch.lane_link, num_lanes, num_links
+        ),
+        end_to_flow=relation(ends, batch.end_flow, num_ends, num_flows),
+        end_to_unit=relation(ends, batch.end_unit, num_ends, num_units),
+        flow_to_source=relation(
+            torch.arange(num_flows, device=device), batch.flow_source, num_flows, num_units
+        ),
+    )
+
+
+def relation(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: int) -> Any:
+    """Edge i leads from senders[i] to receivers[i]."""
+    return dgl.heterograph(
+        {("sender", "to", "receiver"): (senders.int(), receivers.int())},
+        {"sender": num_senders, "receiver": num_receivers},
+        idtype=torch.int32,
+    )
+
+
+def total(edges: Any, messages: Tensor) -> Tensor:
+    """Sum of the messages [num_senders, width] to each receiver [num_receivers, width]."""
+    result: Tensor = dgl.ops.copy_u_sum(edges, messages.contiguous())
+    return result
+
+
+def mean(edges: Any, messages: Tensor) -> Tensor:
+    """Mean of the messages to each receiver; 0 where there are none."""
+    result: Tensor = dgl.ops.copy_u_mean(edges, messages.contiguous())
+    return result
+
+
+def largest(edges: Any, messages: Tensor) -> Tensor:
+    """Largest message to each receiver, by column; 0 where there are none."""
+    result: Tensor = dgl.ops.copy_u_max(edges, messages.contiguous())
+    return torch.where(torch.isinf(result), 0.0, result)  # DGL: -inf where there are none
+
+
+def pool(sizes: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and largest of the rows of each decision, which follow each other."""
+    mean_rows: Tensor = dgl.ops.segment_reduce(sizes, rows, "mean")
+    largest_rows: Tensor = dgl.ops.segment_reduce(sizes, rows, "max")
+    return mean_rows, largest_rows

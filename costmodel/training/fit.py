@@ -1,0 +1,207 @@
+"""Train a network on some decisions of a dataset."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import lightning
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import Logger
+from torch.utils.data import DataLoader
+
+from costmodel.labelled import Selection
+from costmodel.model import BATCH_SIZE, Model
+from costmodel.networks import NetworkConfig, build_network, describe_network
+from costmodel.networks.flow import FlowConfig, FlowNetwork
+from costmodel.training.losses import LossConfig
+from costmodel.training.module import RegressionModule, TrainerConfig
+from costmodel.training.sampler import BatchData, GraphSampler, PlainSampler
+from placer.errors import InputError
+from placer.files import make_folder, read_text, write_atomic
+
+_SPLIT_TAG = 0x7A11  # keeps the seed of the validation part apart from other uses
+LAST_CHECKPOINT = "last.ckpt"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """Everything that decides what is learned, but the data and the seed."""
+
+    network: NetworkConfig = field(default_factory=FlowConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "network": describe_network(self.network),
+            "loss": _plain(asdict(self.loss)),
+            "trainer": _plain(asdict(self.trainer)),
+        }
+
+
+def fit(
+    train: Selection,
+    config: TrainConfig,
+    seed: int,
+    folder: Path,
+    *,
+    logger: Logger | None = None,
+    callbacks: Sequence[Callback] = (),
+    show_progress: bool = False,
+) -> Model:
+    """The model of the epoch with the lowest validation loss.
+
+    A tenth of the netlists (`trainer.validation_share`) is kept for validation. Checkpoints go to
+    `folder` after every epoch; a run that was cut off goes on from the last one when it is started
+    again with the same data, settings and seed, with the same result.
+    Raises InputError when there is nothing to learn from, or `folder` belongs to another run.
+    """
+    learn, validate = split_validation(train, config.trainer.validation_share, seed)
+    origin = {
+        "dataset": train.data.content_hash,
+        "fabric": asdict(train.data.fabric),
+        "num_train": len(learn),
+        "num_validation": len(validate),
+        "seed": seed,
+        **config.describe(),
+    }
+    _claim(folder, origin)
+    if config.trainer.threads is not None:
+        torch.set_num_threads(config.trainer.threads)
+    network = build_network(config.network, seed)
+    _fit_normaliser(network, learn)
+    module = RegressionModule(network, config.loss, config.trainer)
+    checkpoint = ModelCheckpoint(
+        dirpath=folder, filename="best", monitor="val_loss", save_last=True,
+        enable_version_counter=False,
+    )  # fmt: skip
+    trainer = _trainer(config.trainer, [checkpoint, *callbacks], logger, show_progress)
+    last = folder / LAST_CHECKPOINT
+    with _quiet():
+        trainer.fit(
+            module, _learn_loader(learn, config.trainer, seed), _plain_loader(validate),
+            ckpt_path=last if last.exists() else None, weights_only=True,
+        )  # fmt: skip
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+    best = torch.load(checkpoint.best_model_path, map_location="cpu", weights_only=True)
+    module.load_state_dict(best["state_dict"])
+    origin["epochs"] = trainer.current_epoch
+    return _calibrated(Model(config.network, network.cpu(), 1.0, origin), validate)
+
+
+def split_validation(train: Selection, share: float, seed: int) -> tuple[Selection, Selection]:
+    """Decisions to learn from and to validate with; equal netlists stay together.
+
+    Raises InputError when one of the two would be empty.
+    """
+    group = train.data.group[train.ids]
+    groups = np.unique(group)
+    if len(groups) < 2:
+        raise InputError(
+            f"{len(train)} decisions of {len(groups)} different netlists to train with; needed 2 "
+            "or more netlists, one of them for validation"
+        )
+    rng = np.random.default_rng([seed, _SPLIT_TAG])
+    number = min(max(round(share * len(groups)), 1), len(groups) - 1)
+    is_validation = np.isin(group, rng.permutation(groups)[:number])
+    return (
+        Selection(train.data, train.ids[~is_validation]),
+        Selection(train.data, train.ids[is_validation]),
+    )
+
+
+def _claim(folder: Path, origin: dict[str, Any]) -> None:
+    """Checkpoints of another run must not be continued."""
+    make_folder(folder)
+    path, text = folder / "run.json", json.dumps(origin, indent=1, sort_keys=True)
+    if path.exists() and (folder / LAST_CHECKPOINT).exists() and read_text(path) != text:
+        raise InputError(
+            f"{folder} holds checkpoints of a run with other data, settings or seed; write to "
+            "another folder, or remove this one to start anew"
+        )
+    write_atomic(path, text)
+
+
+def _fit_normaliser(network: torch.nn.Module, learn: Selection) -> None:
+    if not isinstance(network, FlowNetwork):
+        return
+    graphs, netlists = learn.data.graphs, np.unique(learn.netlist)
+    rows = [
+        np.concatenate([table[start[n] : start[n + 1]] for n in netlists])
+        for table, start in ((graphs.unit, graphs.unit_start), (graphs.flow, graphs.flow_start))
+    ]
+    network.fit_normaliser(*(torch.from_numpy(row) for row in rows))
+
+
+def _learn_loader(learn: Selection, options: TrainerConfig, seed: int) -> DataLoader[Any]:
+    sampler = GraphSampler(
+        learn.ids, learn.netlist, options.graphs_per_batch, options.decisions_per_graph, seed
+    )
+    return DataLoader(BatchData(learn.data.graphs), batch_size=None, sampler=sampler)
+
+
+def _plain_loader(selection: Selection) -> DataLoader[Any]:
+    sampler = PlainSampler(selection.ids, BATCH_SIZE)
+    return DataLoader(BatchData(selection.data.graphs), batch_size=None, sampler=sampler)
+
+
+def _trainer(
+    options: TrainerConfig,
+    callbacks: list[Callback],
+    logger: Logger | None,
+    show_progress: bool,
+) -> lightning.Trainer:
+    stopping = EarlyStopping("val_loss", patience=options.patience)
+    with _quiet():
+        return lightning.Trainer(
+            max_epochs=options.max_epochs,
+            accelerator=options.accelerator,
+            devices=1,
+            gradient_clip_val=options.gradient_clip,
+            callbacks=[stopping, *callbacks],
+            logger=logger if logger is not None else False,
+            enable_progress_bar=show_progress,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            log_every_n_steps=1,
+        )
+
+
+def _calibrated(model: Model, validate: Selection) -> Model:
+    """Sigma such that errors on the validation part have the size that it says."""
+    prediction = model.predict(validate)
+    assert prediction.log_sigma is not None
+    error = np.log(prediction.throughput / validate.throughput) * np.exp(-prediction.log_sigma)
+    scale = float(np.sqrt(np.mean(np.minimum(error**2, 25.0))))
+    return Model(model.config, model.network, max(scale, 1e-3), model.origin)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Lightning's advice (more loader workers, ...) is not for the users of a command."""
+    logger = logging.getLogger("lightning.pytorch")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: v.value if isinstance(v, Enum) else v for k, v in values.items()}

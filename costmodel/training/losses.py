@@ -1,0 +1,103 @@
+"""What training minimises: error of log(throughput), order within a graph, stalls of units, sigma.
+
+With z = log throughput, p its prediction, per batch:
+
+- regression: mean of huber(p - z) with `delta`;
+- rank, pairwise: mean over pairs (a, b) of one graph with z_a > z_b of
+  w softplus(-(p_a - p_b) / tau), w = min(1, (z_a - z_b) / margin): near-ties hardly count;
+- rank, listwise: cross-entropy between softmax(z / tau) and softmax(p / tau) of each graph, minus
+  its least value;
+- stalls: mean square error of the share of time that units starve, are blocked, wait for a port;
+- sigma: negative log likelihood of p - z with standard deviation sigma, p fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from torch import Tensor
+from torch.nn.functional import huber_loss, softplus
+
+from costmodel.encoding.batch import Batch
+from costmodel.networks import Output
+from placer.errors import InputError
+
+
+class RankLoss(Enum):
+    """How decisions of one graph are compared."""
+
+    NONE = "none"
+    PAIRWISE = "pairwise"
+    LISTWISE = "listwise"
+
+
+@dataclass(frozen=True, slots=True)
+class LossConfig:
+    """What `conf/loss/*.yaml` hold; weights are relative."""
+
+    regression: float = 10.0
+    delta: float = 0.2  # errors of log throughput above it count linearly
+    rank: RankLoss = RankLoss.PAIRWISE
+    rank_weight: float = 0.3
+    tau: float = 0.05  # difference of log throughput that counts as told apart
+    margin: float = 0.1  # pairs that differ by less count less
+    stalls: float = 10.0
+    sigma: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("regression", "rank_weight", "stalls", "sigma"):
+            if not 0 <= getattr(self, name) < 1e6:
+                raise InputError(f"loss.{name}={getattr(self, name)}; allowed 0 to 1e6")
+        for name in ("delta", "tau", "margin"):
+            if not 0 < getattr(self, name) < 1e6:
+                raise InputError(f"loss.{name}={getattr(self, name)}; must be above 0")
+
+
+def losses(output: Output, batch: Batch, config: LossConfig) -> dict[str, Tensor]:
+    """The weighted parts by name; what is minimised is their sum."""
+    predicted, measured = output.log_throughput, batch.log_throughput
+    parts = {
+        "regression": config.regression * huber_loss(predicted, measured, delta=config.delta),
+        "sigma": config.sigma * _likelihood(predicted.detach(), measured, output.log_sigma),
+    }
+    if output.stalls is not None:
+        parts["stalls"] = config.stalls * ((output.stalls - batch.unit_stalls) ** 2).mean()
+    if config.rank is RankLoss.PAIRWISE:
+        parts["rank"] = config.rank_weight * _pairwise(predicted, measured, batch.graph, config)
+    elif config.rank is RankLoss.LISTWISE:
+        parts["rank"] = config.rank_weight * _listwise(predicted, measured, batch.graph, config)
+    return parts
+
+
+def _likelihood(predicted: Tensor, measured: Tensor, log_sigma: Tensor) -> Tensor:
+    return (log_sigma + 0.5 * ((predicted - measured) * torch.exp(-log_sigma)) ** 2).mean()
+
+
+def _pairwise(predicted: Tensor, measured: Tensor, graph: Tensor, config: LossConfig) -> Tensor:
+    better, worse = torch.nonzero(
+        (graph[:, None] == graph[None, :]) & (measured[:, None] > measured[None, :]),
+        as_tuple=True,
+    )
+    if not len(better):
+        return predicted.new_zeros(())
+    weight = ((measured[better] - measured[worse]) / config.margin).clamp_max(1)
+    wrong = softplus((predicted[worse] - predicted[better]) / config.tau)
+    return (weight * wrong).mean()
+
+
+def _listwise(predicted: Tensor, measured: Tensor, graph: Tensor, config: LossConfig) -> Tensor:
+    ids, inverse = torch.unique(graph, return_inverse=True)
+    wanted = _log_softmax(measured / config.tau, inverse, len(ids))
+    given = _log_softmax(predicted / config.tau, inverse, len(ids))
+    return (torch.exp(wanted) * (wanted - given)).sum() / len(ids)
+
+
+def _log_softmax(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """Within each group [num_values]."""
+    highest = values.new_full((num_groups,), -torch.inf)
+    highest = highest.scatter_reduce(0, group, values.detach(), "amax")
+    shifted = values - highest[group]
+    sums = values.new_zeros(num_groups).index_add(0, group, torch.exp(shifted))
+    return shifted - torch.log(sums)[group]

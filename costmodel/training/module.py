@@ -1,0 +1,110 @@
+"""The training step as Lightning wants it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import lightning
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from costmodel.encoding.batch import Batch
+from costmodel.metrics import evaluate
+from costmodel.networks import Output
+from costmodel.training.losses import LossConfig, losses
+from placer.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerConfig:
+    """What `conf/trainer/*.yaml` hold."""
+
+    max_epochs: int = 40
+    learning_rate: float = 2e-3  # the highest; rises over the first tenth, then falls to nothing
+    weight_decay: float = 1e-4
+    gradient_clip: float = 1.0  # largest norm of a step's gradient
+    graphs_per_batch: int = 8
+    decisions_per_graph: int = 12
+    validation_share: float = 0.1  # of the netlists that may be used for training
+    patience: int = 15  # epochs without a better validation loss before training ends
+    threads: int | None = None  # of torch; None: one per core
+    accelerator: str = "auto"  # cpu, gpu, or auto: a GPU when there is one
+
+    def __post_init__(self) -> None:
+        for name in ("max_epochs", "graphs_per_batch", "decisions_per_graph", "patience"):
+            if getattr(self, name) < 1:
+                raise InputError(f"trainer.{name}={getattr(self, name)}; allowed 1 or more")
+        if not 0 < self.validation_share < 1:
+            raise InputError(
+                f"trainer.validation_share={self.validation_share}; allowed between 0 and 1"
+            )
+        if not 0 < self.learning_rate < 1:
+            raise InputError(f"trainer.learning_rate={self.learning_rate}; allowed between 0 and 1")
+
+
+class RegressionModule(lightning.LightningModule):
+    """A network, its loss and its optimiser."""
+
+    def __init__(self, network: nn.Module, loss: LossConfig, trainer: TrainerConfig) -> None:
+        super().__init__()
+        self.network, self.loss, self.options = network, loss, trainer
+        self._seen: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def forward(self, batch: Batch) -> Output:
+        result: Output = self.network(batch)
+        return result
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        return self._step(batch, "train")
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        output = self.forward(batch)
+        self._log(losses(output, batch, self.loss), "val", len(batch))
+        self._seen.append((output.log_throughput, batch.log_throughput, batch.graph))
+
+    def on_validation_epoch_end(self) -> None:
+        columns = zip(*self._seen, strict=True)
+        predicted, measured, graph = (torch.cat(column).cpu().numpy() for column in columns)
+        self._seen.clear()
+        if not np.isfinite(predicted).all():
+            raise InputError(
+                f"training diverged: a prediction is not finite after epoch {self.current_epoch}; "
+                f"try a lower trainer.learning_rate than {self.options.learning_rate}"
+            )
+        scores = evaluate(np.exp(predicted), np.exp(measured), graph).overall
+        self.log("val_relative_error", scores.relative_error, prog_bar=True)
+        self.log("val_spearman", scores.spearman, prog_bar=True)
+        self.log("val_pair_accuracy_5", scores.pair_accuracy_5)
+
+    def configure_optimizers(self) -> Any:
+        options = self.options
+        optimiser = torch.optim.AdamW(
+            self.network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser,
+            max_lr=options.learning_rate,
+            total_steps=int(self.trainer.estimated_stepping_batches),
+            pct_start=0.1,
+        )
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        return batch.to(device)
+
+    def _step(self, batch: Batch, stage: str) -> Tensor:
+        parts = losses(self.forward(batch), batch, self.loss)
+        self._log(parts, stage, len(batch))
+        return torch.stack(list(parts.values())).sum()
+
+    def _log(self, parts: dict[str, Tensor], stage: str, size: int) -> None:
+        values = {f"{stage}_{name}": value.detach() for name, value in parts.items()}
+        # sigma follows the others and may rise while they fall: no sign of a better model
+        values[f"{stage}_loss"] = torch.stack(
+            [value.detach() for name, value in parts.items() if name != "sigma"]
+        ).sum()
+        self.log_dict(values, on_step=False, on_epoch=True, batch_size=size)

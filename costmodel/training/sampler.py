@@ -1,0 +1,69 @@
+"""Batches of G graphs x C decisions: ranks within a graph can only be learned side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from torch.utils.data import Dataset, Sampler
+
+from costmodel.encoding.batch import Batch, make_batch
+from costmodel.encoding.graph_set import GraphSet, LongArray
+
+
+class BatchData(Dataset[Batch]):
+    """Ids of decisions -> their batch."""
+
+    def __init__(self, graphs: GraphSet) -> None:
+        self.graphs = graphs
+
+    def __getitem__(self, ids: LongArray) -> Batch:
+        return make_batch(self.graphs, ids)
+
+
+class GraphSampler(Sampler[LongArray]):
+    """Every decision once per epoch, in an order that depends on seed and epoch only."""
+
+    def __init__(
+        self, ids: LongArray, netlist: LongArray, graphs: int, decisions: int, seed: int
+    ) -> None:
+        """`netlist` [len(ids)]; a batch has `graphs` times up to `decisions` decisions."""
+        self.epoch = 0
+        self._ids, self._graphs, self._decisions, self._seed = ids, graphs, decisions, seed
+        order = np.argsort(netlist, kind="stable")
+        cuts = np.flatnonzero(np.diff(netlist[order])) + 1
+        self._by_netlist = [ids[part] for part in np.split(order, cuts)]
+        self._num_groups = sum(-(-len(part) // decisions) for part in self._by_netlist)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Lightning calls this before every epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-self._num_groups // self._graphs)
+
+    def __iter__(self) -> Iterator[LongArray]:
+        rng = np.random.default_rng([self._seed, self.epoch])
+        groups = []
+        for part in self._by_netlist:
+            shuffled = rng.permutation(part)
+            groups += [
+                shuffled[k : k + self._decisions] for k in range(0, len(part), self._decisions)
+            ]
+        order = rng.permutation(len(groups))
+        for k in range(0, len(order), self._graphs):
+            yield np.concatenate([groups[g] for g in order[k : k + self._graphs]])
+
+
+class PlainSampler(Sampler[LongArray]):
+    """All decisions in order, for validation and prediction."""
+
+    def __init__(self, ids: LongArray, size: int) -> None:
+        self._ids, self._size = ids, size
+
+    def __len__(self) -> int:
+        return -(-len(self._ids) // self._size)
+
+    def __iter__(self) -> Iterator[LongArray]:
+        for k in range(0, len(self._ids), self._size):
+            yield self._ids[k : k + self._size]
