@@ -16,6 +16,7 @@ from placer.errors import InputError
 from placer.fabric import Fabric
 from placer.netlist import Netlist
 from placer.simulation import Limits, Status, simulate_stack
+from placer.simulation.engine import Outcome
 
 FloatArray = NDArray[np.float64]
 
@@ -37,6 +38,10 @@ class SimulatorCost:
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Simulated throughput; a deadlock scores next to nothing."""
+        return simulated_throughput(netlist, self.simulate(netlist, decisions))
+
+    def simulate(self, netlist: Netlist, decisions: Decisions) -> Outcome:
+        """All that the simulator tells. Raises InputError when the cycles allowed are too few."""
         outcome = simulate_stack(self.fabric, netlist, decisions, self.limits)
         is_unmeasured = np.isnan(outcome.cycles_per_sample)
         if (is_unmeasured & (outcome.status == Status.CAP)).any():
@@ -44,8 +49,13 @@ class SimulatorCost:
                 f"netlist {netlist.name!r}: a simulation ended at max_cycles="
                 f"{self.limits.max_cycles} before any sample was complete; allow more cycles"
             )
-        period = np.where(is_unmeasured, np.inf, outcome.cycles_per_sample)
-        return np.maximum(netlist.bound_cycles / period, np.finfo(np.float64).tiny)
+        return outcome
+
+
+def simulated_throughput(netlist: Netlist, outcome: Outcome) -> FloatArray:
+    """Normalised throughput [num_decisions]; next to nothing for a deadlock."""
+    period = np.nan_to_num(outcome.cycles_per_sample, nan=np.inf)
+    return np.maximum(netlist.bound_cycles / period, np.finfo(np.float64).tiny)
 
 
 class RandomCost:

@@ -27,7 +27,6 @@ class SizeConfig:
     name: str
     netlists_per_family: int
     decisions: int
-    walk_moves: int
     netlists_per_shard: int
 
 
@@ -47,7 +46,7 @@ class DatasetConfig:
 
     def content(self) -> Content:
         size = self.size
-        samples = SampleOptions(self.sample_cycles, size.decisions, size.walk_moves)
+        samples = SampleOptions(self.sample_cycles, size.decisions)
         return Content(
             self.fabric,
             self.families,

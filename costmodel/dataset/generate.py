@@ -28,11 +28,12 @@ MAX_DRAWS = 16  # of a netlist that fits
 PHASE_SHARE = {
     Phase.RANDOM: 0.08,
     Phase.HOT: 0.04,
-    Phase.MID: 0.08,
-    Phase.COLD: 0.32,
-    Phase.QUENCHED: 0.12,
-    Phase.OPTIMAL: 0.36,
+    Phase.MID: 0.06,
+    Phase.COLD: 0.28,
+    Phase.QUENCHED: 0.10,
+    Phase.OPTIMAL: 0.44,
 }
+NUM_WALKS = 4  # with the simulator in the loop, from the best of the other phases
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,9 @@ class SampleOptions:
 
     sample_cycles: int = 32  # work per sample, in cycles, for which workload sizes are drawn
     decisions: int = 24  # per netlist
-    walk_moves: int = 32  # of the search with the simulator in the loop
 
     def __post_init__(self) -> None:
-        for name, least in (("sample_cycles", 4), ("decisions", 8), ("walk_moves", 8)):
+        for name, least in (("sample_cycles", 4), ("decisions", 8)):
             if getattr(self, name) < least:
                 raise InputError(f"{name}={getattr(self, name)}; allowed {least} or more")
 
@@ -62,13 +62,16 @@ def make_samples(
     outcomes = [_simulate(fabric, netlist, found)]
     missing = options.decisions - len(found)  # an anneal may have skipped a phase
     cycles = np.nan_to_num(outcomes[0].cycles_per_sample, nan=np.inf)
-    start = found[int(np.argmin(cycles))].decision
-    try:
-        best = explorer.walk(start, max(options.walk_moves, missing), missing)
-        outcomes.append(_simulate(fabric, netlist, best))
-        found += best
-    except InputError as error:
-        failures.append(f"simulator in the loop: {netlist.name}: {error}")
+    starts = [found[k].decision for k in np.argsort(cycles, kind="stable")[:NUM_WALKS]]
+    for number, start in enumerate(starts):
+        try:
+            near, labels = explorer.walk(start, (missing + number) // len(starts))
+        except InputError as error:
+            failures.append(f"simulator in the loop: {netlist.name}: {error}")
+            continue
+        found += near
+        outcomes += labels
+    check(fabric, netlist, Decisions.concatenate(f.decision for f in found))
     return _label(fabric, netlist, spec, found, outcomes, failures, (seed, netlist_id))
 
 
@@ -123,7 +126,6 @@ def _anneals(counts: dict[Phase, int]) -> Iterator[list[Phase]]:
 
 def _simulate(fabric: Fabric, netlist: Netlist, found: list[Found]) -> Outcome:
     decisions = Decisions.concatenate(f.decision for f in found)
-    check(fabric, netlist, decisions)
     return simulate_stack(fabric, netlist, decisions, PRECISE_LIMITS)
 
 

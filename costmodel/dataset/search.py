@@ -24,21 +24,24 @@ from placer.annealing import (
     Start,
     anneal,
 )
+from placer.annealing.search import BatchedSearch, Counts
 from placer.annealing.starts import start_of
-from placer.cost import CostModel, FloatArray, SimulatorCost
+from placer.cost import CostModel, FloatArray, SimulatorCost, simulated_throughput
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.heuristic import MAX_DOUBLINGS, HeuristicCost, Rules
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
+from placer.simulation import PRECISE_LIMITS
+from placer.simulation.engine import Outcome
 
 # Acceptance rates that separate the phases of an anneal.
 HOT_ACCEPTANCE, COLD_ACCEPTANCE = 0.6, 0.25
 QUENCH_TEMPERATURE = 4e-5  # only moves that cost next to nothing pass
 WALK_TEMPERATURE = 0.01  # moves that cost about 1% pass
 NEGOTIATED_SHARE = 0.25  # of the decisions get negotiated routes after the search
-NEAR_BEST = 0.5  # decisions of a walk are taken from the better half of what it scored
+MAX_TRIES = 8  # moves of a walk per decision that is wanted; some find no place
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +54,17 @@ class Found:
 
 
 @dataclass(slots=True)
-class _Scored:
-    """A cost model that remembers what it was asked."""
+class _Recorder:
+    """The simulator as a cost model that keeps what it simulated."""
 
-    model: CostModel
+    model: SimulatorCost
     decisions: list[Decisions] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
-        scores = self.model.score(netlist, decisions)
-        self.decisions += [decisions[k] for k in range(len(decisions))]
-        self.scores += scores.tolist()
-        return scores
+        self.decisions.append(decisions)
+        self.outcomes.append(self.model.simulate(netlist, decisions))
+        return simulated_throughput(netlist, self.outcomes[-1])
 
 
 class Explorer:
@@ -108,19 +110,24 @@ class Explorer:
         result = self._run(cost, options, self._random_start(), None)
         return self._rerouted(Found(result.decision, Phase.QUENCHED, _describe(options, rules)))
 
-    def walk(self, start: Decisions, num_moves: int, count: int) -> list[Found]:
-        """Moves with the simulator in the loop, at one temperature: `count` of the better half.
+    def walk(self, start: Decisions, count: int) -> tuple[list[Found], list[Outcome]]:
+        """`count` moves with the simulator in the loop, at one temperature, taken or not.
 
-        Simulated shortly: errors only decide which decisions are taken, labels are made afresh.
+        What a search asks for when it is nearly done, simulated as labels are.
         """
-        cost = _Scored(SimulatorCost(self._fabric))
-        options = AnnealOptions(max_moves=num_moves, start_temperature=WALK_TEMPERATURE)
-        self._run(cost, options, start_of(self._fabric, start, self._is_allowed), None)
-        best_first = np.argsort(-np.array(cost.scores), kind="stable")
-        better = best_first[: max(count, int(NEAR_BEST * len(best_first)))]
-        chosen = better[np.linspace(0, len(better) - 1, min(count, len(better))).astype(int)]
-        search = {"cost": "simulator", "temperature": WALK_TEMPERATURE, "moves": num_moves}
-        return [Found(cost.decisions[k], Phase.OPTIMAL, search) for k in chosen]
+        cost = _Recorder(SimulatorCost(self._fabric, PRECISE_LIMITS))
+        begin = start_of(self._fabric, start, self._is_allowed)
+        mix, reach = self._draw_options().moves, int(self._rng.integers(1, self._fabric.columns))
+        search = BatchedSearch(
+            self._fabric, self._netlist, cost, begin, mix.cumulated(), self._seed(), max_batch=1
+        )
+        for _ in range(MAX_TRIES * count):
+            if len(cost.decisions) > count:  # the first is the start
+                break
+            search.run(1, WALK_TEMPERATURE, reach, Counts())
+        about = {"cost": "simulator", "temperature": WALK_TEMPERATURE, "moves": asdict(mix)}
+        found = [Found(decision, Phase.OPTIMAL, about) for decision in cost.decisions[1:]]
+        return found, cost.outcomes[1:]
 
     def _run(
         self, cost: CostModel, options: AnnealOptions, start: Start, watch: Any

@@ -30,7 +30,7 @@ CONTENT = Content(
     families=("gemm", "mlp"),
     netlists_per_family=2,
     netlists_per_shard=1,
-    samples=SampleOptions(sample_cycles=12, decisions=8, walk_moves=8),
+    samples=SampleOptions(sample_cycles=12, decisions=8),
     seed=1,
 )
 TABLES = ("netlists.parquet", "decisions.parquet", "splits.json", "report/report.md")
@@ -101,7 +101,7 @@ def test_other_settings_in_the_same_folder_are_refused(made: Path) -> None:
 
 COMMAND = [
     sys.executable, "-m", "costmodel.dataset", "size=demo", "size.netlists_per_family=1",
-    "size.decisions=8", "size.walk_moves=8", "sample_cycles=12", "families=[gemm,mlp,ffn]",
+    "size.decisions=8", "sample_cycles=12", "families=[gemm,mlp,ffn]",
     "workers=1", "seed=4",
 ]  # fmt: skip
 

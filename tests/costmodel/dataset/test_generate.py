@@ -20,7 +20,7 @@ from placer.heuristic import HeuristicCost
 from placer.simulation import PRECISE_LIMITS, simulate_stack
 
 SMALL = load_fabric("small")
-FEW = SampleOptions(sample_cycles=16, decisions=12, walk_moves=10)
+FEW = SampleOptions(sample_cycles=16, decisions=12)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_shares_add_up_to_one() -> None:
     assert sum(PHASE_SHARE.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("field", ["sample_cycles", "decisions", "walk_moves"])
+@pytest.mark.parametrize("field", ["sample_cycles", "decisions"])
 def test_options_out_of_range_are_refused(field: str) -> None:
     with pytest.raises(InputError, match=f"{field}=1; allowed"):
         SampleOptions(**{field: 1})
