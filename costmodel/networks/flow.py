@@ -73,21 +73,19 @@ class LaneUpdate(nn.Module):
     def __init__(self, width: int, lane_width: int) -> None:
         super().__init__()
         self.own = nn.Linear(lane_width, lane_width)
-        self.flows = nn.Linear(width, 2 * lane_width, bias=False)  # to the lane, to its link
-        self.lanes = nn.Linear(lane_width, 2 * lane_width, bias=False)  # upstream, downstream
+        self.flow = nn.Linear(width, lane_width, bias=False)
+        self.link = nn.Linear(width, lane_width, bias=False)
+        self.next = nn.Linear(lane_width, lane_width, bias=False)
+        self.before = nn.Linear(lane_width, lane_width, bias=False)
         self.norm = nn.LayerNorm(lane_width)
 
     def forward(self, lane: Tensor, flow: Tensor, batch: Batch, edges: Relations) -> Tensor:
-        to_lane, to_link = total(edges.flow_to_lane, self.flows(flow)).chunk(2, dim=1)
-        upstream, downstream = self.lanes(lane).chunk(2, dim=1)
-        hidden = (
-            self.own(lane)
-            + to_lane
-            + total(edges.lane_to_link, to_link)[batch.lane_link]
-            + total(edges.next_to_lane, upstream)
-            + total(edges.before_to_lane, downstream)
-        )
-        result: Tensor = self.norm(lane + torch.relu(hidden))
+        hidden = self.own(lane)
+        hidden += total(edges.flow_to_lane, self.flow(flow))
+        hidden += total(edges.flow_to_link, self.link(flow))[batch.lane_link]
+        hidden += total(edges.next_to_lane, self.next(lane))
+        hidden += total(edges.before_to_lane, self.before(lane))
+        result: Tensor = self.norm(lane + torch.relu_(hidden))
         return result
 
 
@@ -116,14 +114,12 @@ class FlowUpdate(nn.Module):
         edges: Relations,
     ) -> Tensor:
         ends = torch.relu(self.target(unit)[batch.end_unit] + self.hops(hops))
-        hidden = (
-            self.own(flow)
-            + self.source(unit)[batch.flow_source]
-            + self.ends(largest(edges.end_to_flow, ends))
-        )
+        hidden = self.own(flow)
+        hidden += self.source(unit)[batch.flow_source]
+        hidden += self.ends(largest(edges.end_to_flow, ends))
         if lane is not None:
-            hidden = hidden + self.route_sum(total(edges.lane_to_flow, lane))
-            hidden = hidden + self.route_max(largest(edges.lane_to_flow, lane))
+            hidden += self.route_sum(total(edges.lane_to_flow, lane))
+            hidden += self.route_max(largest(edges.lane_to_flow, lane))
         result: Tensor = self.norm(flow + self.out(torch.relu(hidden)))
         return result
 
@@ -144,12 +140,10 @@ class UnitUpdate(nn.Module):
         self, unit: Tensor, flow: Tensor, hops: Tensor, batch: Batch, edges: Relations
     ) -> Tensor:
         ends = torch.relu(self.flow(flow)[batch.end_flow] + self.hops(hops))
-        hidden = (
-            self.own(unit)
-            + self.reads_sum(total(edges.end_to_unit, ends))
-            + self.reads_max(largest(edges.end_to_unit, ends))
-            + total(edges.flow_to_source, self.writes(flow))
-        )
+        hidden = self.own(unit)
+        hidden += self.reads_sum(total(edges.end_to_unit, ends))
+        hidden += self.reads_max(largest(edges.end_to_unit, ends))
+        hidden += total(edges.flow_to_source, self.writes(flow))
         result: Tensor = self.norm(unit + self.out(torch.relu(hidden)))
         return result
 

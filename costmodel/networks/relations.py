@@ -16,11 +16,11 @@ from costmodel.encoding.batch import Batch
 class Relations:
     """Directed edges from senders to receivers. An end is a (flow, target) pair."""
 
-    flow_to_lane: Any  # one edge per visit, as are the next three
+    flow_to_lane: Any  # one edge per visit, as are the next four
+    flow_to_link: Any
     lane_to_flow: Any
     next_to_lane: Any  # from the lanes that vectors go to
     before_to_lane: Any  # from the lanes that they come from
-    lane_to_link: Any
     end_to_flow: Any
     end_to_unit: Any
     flow_to_source: Any
@@ -36,12 +36,12 @@ def relations_of(batch: Batch) -> Relations:
     ends = torch.arange(num_ends, device=device)
     return Relations(
         flow_to_lane=relation(batch.visit_flow, batch.visit_lane, num_flows, num_lanes),
+        flow_to_link=relation(
+            batch.visit_flow, batch.lane_link[batch.visit_lane], num_flows, num_links
+        ),
         lane_to_flow=relation(batch.visit_lane, batch.visit_flow, num_lanes, num_flows),
         next_to_lane=relation(lane, before, num_lanes, num_lanes),
         before_to_lane=relation(before, lane, num_lanes, num_lanes),
-        lane_to_link=relation(
-            torch.arange(num_lanes, device=device), batch.lane_link, num_lanes, num_links
-        ),
         end_to_flow=relation(ends, batch.end_flow, num_ends, num_flows),
         end_to_unit=relation(ends, batch.end_unit, num_ends, num_units),
         flow_to_source=relation(
