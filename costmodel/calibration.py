@@ -8,8 +8,10 @@ linear between them, and level only below the first and above the last.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,9 @@ from sklearn.isotonic import IsotonicRegression
 from placer.cost import CostModel
 from placer.decision import Decisions
 from placer.errors import InputError
+from placer.fabric import Fabric
+from placer.files import parse_object, read_text, write_atomic
+from placer.heuristic import HeuristicCost, Rules
 from placer.netlist import Netlist
 
 FloatArray = NDArray[np.float64]
@@ -101,6 +106,36 @@ class CalibratedCost:
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Predicted normalised throughput [num_decisions] in (0, 1]."""
         return self.calibration.apply(self.model.score(netlist, decisions))
+
+    @property
+    def ranks_like(self) -> CostModel:
+        """A search needs no calibration."""
+        return self.model
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedChoice:
+    """What `conf/cost/calibrated.yaml` holds."""
+
+    name: str
+    calibration: Path
+
+    def model(self, fabric: Fabric, rules: Rules, seed: int) -> CostModel:
+        return CalibratedCost(HeuristicCost(fabric, rules), load_calibration(self.calibration))
+
+
+def load_calibration(path: Path) -> Calibration:
+    """Raises InputError when the file cannot be read or holds no calibration of this version."""
+    text = read_text(path)
+    try:
+        return Calibration.from_dict(parse_object(text))
+    except InputError as error:
+        raise InputError(f"file {path}: {error}") from error
+
+
+def save_calibration(path: Path, calibration: Calibration) -> None:
+    """Write what `load_calibration` reads."""
+    write_atomic(path, json.dumps(calibration.to_dict()) + "\n")
 
 
 def _step_centres(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -13,9 +13,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    NoReturn,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -76,7 +87,8 @@ def to_dataclass(schema: type[T], config: DictConfig) -> T:
     """`config` as an instance of the dataclass `schema`, nested dataclasses included.
 
     Understands int, float, bool, str, Path, Enum (by value if it is text, else by name), Literal,
-    X | None, dict[str, X], list[X] and tuple[X, ...]. OmegaConf's structured configs cannot serve:
+    X | None, dict[str, X], list[X] and tuple[X, ...]. For a Protocol, the key `target` names the
+    dataclass, as in "placer.cost_choice.RandomChoice". OmegaConf's structured configs cannot serve:
     they refuse to merge into nested frozen dataclasses, know no Literal and make tuples lists.
 
     Raises InputError that names the key, the value seen and what is allowed.
@@ -210,6 +222,23 @@ def _build(schema: Any, given: Any, where: str) -> Any:
     )
 
 
+def _build_target(given: Any, where: str) -> Any:
+    """An instance of the dataclass that `given` names; only then is its module imported."""
+    if not isinstance(given, dict) or not isinstance(given.get("target"), str):
+        raise _wrong_type(where, given, "a group of keys with the name of a dataclass as target")
+    target = given["target"]
+    module, _, name = target.rpartition(".")
+    try:
+        schema = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"{where}.target={target!r}: {error}; write package.module.Class"
+        ) from error
+    if not is_dataclass(schema):
+        raise InputError(f"{where}.target={target!r} is no dataclass")
+    return _build(schema, {key: given[key] for key in given if key != "target"}, where)
+
+
 def _field_names(schema: Any) -> list[str]:
     return [field.name for field in fields(schema) if field.init]
 
@@ -219,6 +248,8 @@ def _convert(expected: Any, value: Any, key: str) -> Any:
     origin, arguments = get_origin(expected), get_args(expected)
     if is_dataclass(expected):
         return _build(expected, value, key)
+    if Protocol in getattr(expected, "__bases__", ()):
+        return _build_target(value, key)
     if origin in (Union, UnionType):
         (inner,) = (argument for argument in arguments if argument is not NoneType)
         return None if value is None else _convert(inner, value, key)

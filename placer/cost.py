@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,19 @@ class CostModel(Protocol):
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Predicted normalised throughput [num_decisions] in (0, 1], higher is better."""
         ...
+
+
+@runtime_checkable
+class MonotoneCost(CostModel, Protocol):
+    """A cost model whose scores rise with those of another one."""
+
+    @property
+    def ranks_like(self) -> CostModel: ...
+
+
+def ranking_model(cost: CostModel) -> CostModel:
+    """The cost model that a search asks which decision is better: it may be faster."""
+    return cost.ranks_like if isinstance(cost, MonotoneCost) else cost
 
 
 class SimulatorCost:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 from placer.errors import InputError
 
@@ -17,6 +19,17 @@ def read_text(path: Path) -> str:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"cannot read {path}: it is no UTF-8 text ({error.reason})") from error
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """The object in a JSON text. Raises InputError when there is none."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is no complete JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise InputError("holds no object")
+    return document
 
 
 def require_folder(folder: Path) -> None:

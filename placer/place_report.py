@@ -40,8 +40,8 @@ def _show_section(config: PlaceConfig, placed: PlacedSection, console: Console) 
     start, result = placed.start, placed.result
     for name, one, two in (
         ("simulated throughput", start.measurement.throughput, result.measurement.throughput),
-        ("predicted by the heuristic", start.predicted, result.predicted),
-        (f"energy ({config.cost.value})", start.energy, result.energy),
+        (f"predicted ({config.cost.name})", start.predicted, result.predicted),
+        ("energy", start.energy, result.energy),
     ):
         table.add_row(name, f"{one:.4f}", f"{two:.4f}")
     one, two = start.measurement.cycles_per_sample, result.measurement.cycles_per_sample
@@ -108,7 +108,7 @@ def write(config: PlaceConfig, placed: Sequence[PlacedSection]) -> None:
         "schema": RESULT_SCHEMA,
         "fabric": config.fabric.name,
         "seed": config.seed,
-        "cost": config.cost.value,
+        "cost": config.cost.name,
         "is_interrupted": is_interrupted,
         "cycles_per_input": finite(cycles),
         "sections": [_section_to_dict(section) for section in placed],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
 
 from placer.annealing import AnnealOptions, MoveMix, Schedule
@@ -14,11 +13,11 @@ from placer.annealing.multistart import MultiStartResult, Problem, StartKind, se
 from placer.annealing.rerouting import FinalRouting, energy_of, reroute
 from placer.annealing.starts import load_start, random_start
 from placer.check import check
-from placer.cost import CostModel, RandomCost, SimulatorCost
+from placer.cost_choice import CostChoice
 from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost, Rules
+from placer.heuristic import Rules
 from placer.lowering import Section, lower_sections
 from placer.place_progress import SearchProgress
 from placer.routing import RoutingMethod
@@ -26,17 +25,7 @@ from placer.simulate import SimulateConfig, make_graph
 from placer.simulation import PRECISE_LIMITS, Measurement, simulate
 from placer.workloads import WorkloadConfig
 
-# Longer than for labels: the error of short simulations can lead a search astray that has the
-# simulator in the loop.
 WARM_TEMPERATURE = 0.01  # at which a warm start is annealed: hotter would forget it
-
-
-class CostKind(Enum):
-    """What scores placements."""
-
-    HEURISTIC = "heuristic"  # the expert's rules
-    SIMULATOR = "simulator"  # the truth, slow
-    RANDOM = "random"  # says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +37,7 @@ class PlaceConfig:
     graph: Path | None
     fill: float
     sample_cycles: int
-    cost: CostKind
+    cost: CostChoice
     effort: float
     seed: int
     time_limit: float | None
@@ -102,8 +91,8 @@ class PlaceConfig:
 class Figures:
     """A placement, judged in three ways."""
 
-    energy: float  # by the cost model of the search
-    predicted: float  # normalised throughput, by the heuristic
+    energy: float  # what the search descends
+    predicted: float  # normalised throughput, by the cost model
     measurement: Measurement  # by a long simulation
 
 
@@ -165,6 +154,7 @@ def _problems(config: PlaceConfig, sections: Sequence[Section]) -> list[Problem]
     if config.constraints is not None:
         constraints = load_constraints(config.constraints, fabric)
         require_known_units(constraints, netlists)
+    cost = config.cost.model(fabric, config.rules, config.seed)
     options, problems = config.to_options(), []
     for netlist in netlists:
         is_allowed = allowed_sites(fabric, netlist, constraints)
@@ -173,21 +163,12 @@ def _problems(config: PlaceConfig, sections: Sequence[Section]) -> list[Problem]
             warm_start = load_start(config.warm_start, fabric, netlist, is_allowed)
         else:
             random_start(fabric, netlist, is_allowed, config.seed)  # can it be done?
-        problem = Problem(
-            fabric, netlist, make_cost(config), is_allowed, options, config.start, config.rules,
-            warm_start,
-        )  # fmt: skip
-        problems.append(problem)
+        problems.append(
+            Problem(
+                fabric, netlist, cost, is_allowed, options, config.start, config.rules, warm_start
+            )
+        )
     return problems
-
-
-def make_cost(config: PlaceConfig) -> CostModel:
-    """The cost model by its name."""
-    if config.cost is CostKind.HEURISTIC:
-        return HeuristicCost(config.fabric, config.rules)
-    if config.cost is CostKind.SIMULATOR:
-        return SimulatorCost(config.fabric, PRECISE_LIMITS)
-    return RandomCost(config.seed)
 
 
 def _place(
@@ -217,6 +198,6 @@ def _judge(config: PlaceConfig, problem: Problem, decision: Decisions) -> Figure
     netlist = problem.netlist
     return Figures(
         energy=energy_of(problem.cost, netlist, decision),
-        predicted=float(HeuristicCost(config.fabric, config.rules).score(netlist, decision)[0]),
+        predicted=float(problem.cost.score(netlist, decision)[0]),
         measurement=simulate(config.fabric, netlist, decision, PRECISE_LIMITS)[0],
     )

@@ -1,4 +1,4 @@
-"""Generate a dataset: shards by many workers, then tables, splits and a report."""
+"""Generate a dataset: shards by many workers, then tables, splits, a calibration and a report."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from costmodel.calibration import Calibration, save_calibration
 from costmodel.dataset.generate import SampleOptions, make_samples
 from costmodel.dataset.loader import Dataset
 from costmodel.dataset.report import ReportSummary, write_report
 from costmodel.dataset.schema import Metadata
-from costmodel.dataset.splits import DEFAULT_FOLDS, make_splits, write_splits
+from costmodel.dataset.splits import DEFAULT_FOLDS, SplitKind, Splits, make_splits, write_splits
 from costmodel.dataset.store import (
     finished_shards,
     is_merged,
@@ -29,6 +30,7 @@ from placer.simulation import PRECISE_LIMITS
 from placer.workloads import FAMILIES
 
 REPORT_FOLDER = "report"
+CALIBRATION_FILE = "calibration.json"
 
 OnProgress = Callable[[int, int], None]  # (finished shards, all shards)
 
@@ -88,7 +90,7 @@ def build_dataset(
     ray_address: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> ReportSummary:
-    """Make the dataset in `folder`, or what is missing of it; then its splits and its report.
+    """Make the dataset in `folder`, or what is missing of it; then what is made from it.
 
     Same content, same bytes, for any number of workers and after any number of interruptions.
     Raises InputError when the folder holds a dataset with other settings.
@@ -103,7 +105,15 @@ def build_dataset(
     dataset = Dataset.open(folder, fabrics=[content.fabric])
     splits = make_splits(dataset, min(DEFAULT_FOLDS, len(set(dataset.fingerprints))))
     write_splits(folder, splits)
+    _write_calibration(folder, dataset, splits)
     return write_report(dataset, splits, folder / REPORT_FOLDER)
+
+
+def _write_calibration(folder: Path, dataset: Dataset, splits: Splits) -> None:
+    """Of the heuristic; the netlists of the first test fold by graph stay unseen."""
+    train, index = splits.fold(SplitKind.GRAPH, 0).train, dataset.index
+    calibration = Calibration.fit(index.heuristic[train], index.throughput[train])
+    save_calibration(folder / CALIBRATION_FILE, calibration)
 
 
 def _make_shards(

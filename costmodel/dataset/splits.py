@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from costmodel.dataset.loader import Dataset
 from placer.errors import InputError
-from placer.files import read_text, write_atomic
+from placer.files import parse_object, read_text, write_atomic
 
 KIND = "dataflow-costmodel splits"
 SCHEMA_VERSION = 1
@@ -131,7 +131,7 @@ def read_splits(folder: str | Path) -> Splits:
     path = Path(folder) / SPLITS_FILE
     dataset = Dataset.open(folder)
     try:
-        document = _parse(read_text(path))
+        document = parse_object(read_text(path))
         _require_origin(document, dataset)
         num_folds = document["num_folds"]
         if type(num_folds) is not int or num_folds < 2:
@@ -205,16 +205,6 @@ def _groups(
     members = list(groups.values())
     shuffled = [members[i] for i in generator.permutation(len(members))]
     return sorted(shuffled, key=len, reverse=True)
-
-
-def _parse(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"is no complete JSON ({error})") from error
-    if not isinstance(document, dict):
-        raise InputError("holds no object")
-    return document
 
 
 def _require_origin(document: dict[str, Any], dataset: Dataset) -> None:

@@ -22,7 +22,7 @@ from placer.annealing.search import (
     Start,
 )
 from placer.check import check
-from placer.cost import CostModel
+from placer.cost import CostModel, ranking_model
 from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import Fabric
@@ -179,7 +179,7 @@ def _open(
     options: AnnealOptions,
     seed: int,
 ) -> Search:
-    mix = options.moves.cumulated()
+    mix, cost = options.moves.cumulated(), ranking_model(cost)
     if isinstance(cost, HeuristicCost):
         return CompiledSearch(fabric, netlist, cost, start, mix, seed)
     return BatchedSearch(fabric, netlist, cost, start, mix, seed)

@@ -6,7 +6,7 @@ import math
 from enum import Enum
 
 from placer.check import check
-from placer.cost import CostModel
+from placer.cost import CostModel, ranking_model
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost
@@ -23,6 +23,7 @@ class FinalRouting(Enum):
 
 def energy_of(cost: CostModel, netlist: Netlist, decision: Decisions) -> float:
     """Energy of a stack of one, as the annealer sees it; lower is better."""
+    cost = ranking_model(cost)
     if isinstance(cost, HeuristicCost):
         return float(cost.energy(netlist, decision)[0])
     return -math.log(float(cost.score(netlist, decision)[0]))

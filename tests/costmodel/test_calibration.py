@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from costmodel.calibration import CalibratedCost, Calibration
+from costmodel.calibration import (
+    CalibratedCost,
+    Calibration,
+    load_calibration,
+    save_calibration,
+)
 from costmodel.metrics import evaluate
-from placer.cost import CostModel, RandomCost
+from placer.cost import MonotoneCost, RandomCost, ranking_model
 from placer.errors import InputError
 from tests.costmodel.dataset.samples import random_samples
 
@@ -92,11 +98,19 @@ def test_json_keeps_it_exactly(pairs: list[tuple[float, float]]) -> None:
 def test_calibrated_cost_is_a_cost_model() -> None:
     samples = random_samples(0)
     calibration = Calibration.fit([0.1, 0.9], [0.3, 0.5])
-    model: CostModel = CalibratedCost(RandomCost(seed=3), calibration)
+    model: MonotoneCost = CalibratedCost(RandomCost(seed=3), calibration)
     found = model.score(samples.netlist, samples.decisions)
     raw = RandomCost(seed=3).score(samples.netlist, samples.decisions)
     np.testing.assert_array_equal(found, calibration.apply(raw))
     assert found.shape == (len(samples.decisions),)
+    assert ranking_model(model) == model.ranks_like
+
+
+def test_a_file_keeps_it(tmp_path: Path) -> None:
+    calibration = Calibration.fit([0.1, 0.9], [0.3, 0.5])
+    save_calibration(tmp_path / "c.json", calibration)
+    again = load_calibration(tmp_path / "c.json")
+    np.testing.assert_array_equal(again.apply([0.2, 0.7]), calibration.apply([0.2, 0.7]))
 
 
 @pytest.mark.parametrize(

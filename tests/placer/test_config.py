@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict, dataclass, fields
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import pytest
 from hypothesis import given, settings
@@ -35,6 +35,11 @@ class Inner:
     scale: float = 1.0
 
 
+class Sized(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Outer:
     name: str
@@ -48,6 +53,7 @@ class Outer:
     items: list[Inner] | None = None
     path: Path = Path("out")
     is_loud: bool = False
+    chosen: Sized | None = None
 
 
 def _outer(**changes: Any) -> Outer:
@@ -66,6 +72,7 @@ def test_nested_frozen_dataclasses_are_built() -> None:
         items=[{"size": 5}],
         path="a/b",
         is_loud=True,
+        chosen={"target": f"{__name__}.Inner", "size": 4},
     ) == Outer(
         name="a",
         inner=Inner(3),
@@ -78,6 +85,7 @@ def test_nested_frozen_dataclasses_are_built() -> None:
         items=[Inner(5)],
         path=Path("a/b"),
         is_loud=True,
+        chosen=Inner(4),
     )
 
 
@@ -92,7 +100,7 @@ def test_interpolations_are_resolved() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"nam": 1}, "unknown key nam (value 1); did you mean 'name'? allowed: colour, inner, "),
+        ({"nam": 1}, "unknown key nam (value 1); did you mean 'name'? allowed: chosen, colour, "),
         ({"inner": {"size": 1, "scal": 2}}, "unknown key inner.scal (value 2); did you mean"),
         ({"table": {"x": {"sice": 1}}}, "unknown key table.x.sice (value 1); did you mean 'size'?"),
         ({"inner": {"size": "big"}}, "inner.size='big' has the wrong type; expected int"),
@@ -111,6 +119,11 @@ def test_interpolations_are_resolved() -> None:
         ),
         ({"level": "mid"}, "level='mid' is no choice; allowed: high, low"),
         ({"mode": "exac"}, "mode='exac' is no choice; did you mean 'exact'? allowed: exact, fast"),
+        ({"chosen": 3}, "chosen=3 has the wrong type; expected a group of keys with"),
+        ({"chosen": {"target": "pathlib.No"}}, "chosen.target='pathlib.No': module 'pathlib' has"),
+        ({"chosen": {"target": "Inner"}}, "chosen.target='Inner': Empty module name; write "),
+        ({"chosen": {"target": "pathlib.Path"}}, "chosen.target='pathlib.Path' is no dataclass"),
+        ({"chosen": {"target": f"{__name__}.Inner"}}, "missing value: set chosen.size=<int>"),
         ({"limit": "${nothing}"}, "limit: Interpolation key 'nothing' not found"),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.calibration import Calibration, save_calibration
 from placer.annealing import AnnealOptions, MoveMix, Round, Schedule
 from placer.config import compose_config, run_command, to_dataclass
 from placer.decision_file import load_decision
@@ -181,6 +182,42 @@ def test_a_warm_start_with_the_simulator_is_never_worse(
 
 
 @pytest.mark.usefixtures("without_pictures")
+def test_calibrated_scores_are_told_and_rank_alike(
+    capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
+) -> None:
+    calibration = Calibration.fit([0.1, 0.9], [0.2, 0.5])
+    save_calibration(tmp_path / "c.json", calibration)
+    options = ("cost=calibrated", f"cost.calibration={tmp_path / 'c.json'}", "seed=3")
+    done = run(capsys, *GEMM, QUICK, *options, f"output={tmp_path}")
+    assert (done.code, done.err) == (0, "")
+    name = f"{STEM}.decision.json"
+    assert (tmp_path / name).read_bytes() == (good_run / name).read_bytes()
+    (raw,), (told,) = read_result(good_run)["sections"], read_result(tmp_path)["sections"]
+    predicted = calibration.apply([raw["result"]["predicted_throughput"]])[0]
+    assert told["result"]["predicted_throughput"] == pytest.approx(predicted)
+    assert "predicted (calibrated)" in done.out
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot read {path}: No such file"),
+        ("{", "file {path}: is no complete JSON"),
+        ("[]", "file {path}: holds no object"),
+        ('{"kind": "other"}', "file {path}: calibration: kind is 'other', needed"),
+    ],
+)
+def test_wrong_calibrations_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str | None, message: str
+) -> None:
+    path, output = tmp_path / "c.json", tmp_path / "out"
+    if content is not None:
+        path.write_text(content)
+    done = run(capsys, *GEMM, "cost=calibrated", f"cost.calibration={path}", f"output={output}")
+    assert_refused(done, message.format(path=path), output)
+
+
+@pytest.mark.usefixtures("without_pictures")
 def test_constraints_are_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("{schema: 1, forbidden: [0, 2], regions: [{op: load, columns: [0, 0]}]}")
@@ -253,7 +290,9 @@ def assert_refused(done: Run, message: str, output: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("cost=foo", "unknown choice cost=foo; allowed: heuristic, random, simulator"),
+        ("cost=foo", "unknown choice cost=foo; allowed: calibrated, heuristic, random, simulator"),
+        ("cost.target=no.such.Class", "cost.target='no.such.Class': No module named 'no'"),
+        ("cost=calibrated", "missing value: set cost.calibration=<Path>"),
         ("moves.foo=1", "unknown key 'moves.foo'; allowed: group_swap, relocate, reroute"),
         ("moves.swap=-1", "moves MoveMix(relocate=30.0, swap=-1"),
         ("schedule.end=0", "schedule.end=0.0; allowed: more than 0"),

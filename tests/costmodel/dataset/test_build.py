@@ -33,7 +33,13 @@ CONTENT = Content(
     samples=SampleOptions(sample_cycles=12, decisions=8),
     seed=1,
 )
-TABLES = ("netlists.parquet", "decisions.parquet", "splits.json", "report/report.md")
+TABLES = (
+    "netlists.parquet",
+    "decisions.parquet",
+    "splits.json",
+    "calibration.json",
+    "report/report.md",
+)
 
 
 def make(folder: Path, content: Content = CONTENT, **options: Any) -> None:
