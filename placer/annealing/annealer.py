@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placer.annealing.board import board_of
+from placer.annealing.interrupt import Interrupt
 from placer.annealing.moves import Move, Refusal
 from placer.annealing.schedule import Schedule, next_reach
 from placer.annealing.search import (
@@ -138,8 +139,10 @@ def anneal(
     """
     _require_legal(fabric, netlist, start)
     search = _open(fabric, netlist, cost, start, options, seed)
-    run = _Run(netlist, options, search, max(fabric.topology.rows, fabric.topology.columns), watch)
-    status = run.to_the_end()
+    farthest = max(fabric.topology.rows, fabric.topology.columns)
+    with Interrupt() as interrupt:
+        run = _Run(netlist, options, search, farthest, watch, interrupt)
+        status = run.to_the_end()
     search.verify()
     decision = search.best()
     check(fabric, netlist, decision)
@@ -195,11 +198,12 @@ class _Run:
         search: Search,
         farthest: int,
         watch: Watch | None,
+        interrupt: Interrupt,
     ) -> None:
         self.counts = Counts()
         self.curve: list[Round] = []
         self._netlist, self._options, self._search = netlist, options, search
-        self._farthest, self._watch = farthest, watch
+        self._farthest, self._watch, self._interrupt = farthest, watch, interrupt
         self._begin = time.monotonic()
         self._chunk = CHUNK if isinstance(search, CompiledSearch) else SLOW_CHUNK
 
@@ -209,7 +213,7 @@ class _Run:
     def to_the_end(self) -> AnnealStatus:
         try:
             return self._cool()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # of `watch`, or the second one
             return AnnealStatus.INTERRUPTED
 
     def _cool(self) -> AnnealStatus:
@@ -219,12 +223,12 @@ class _Run:
         num_moves = schedule.round_moves(self._netlist.num_units, self._options.effort)
         while temperature > schedule.end:
             before = self.counts.moves, int(self.counts.accepted.sum())
-            limit = self._try_moves(num_moves, temperature, int(reach))
+            ending = self._try_moves(num_moves, temperature, int(reach))
             tried = max(1, self.counts.moves - before[0])
             acceptance = (int(self.counts.accepted.sum()) - before[1]) / tried
             self._close_round(temperature, int(reach), acceptance)
-            if limit is not None:
-                return limit
+            if ending is not None:
+                return ending
             temperature = schedule.next_temperature(temperature, acceptance, reach)
             reach = next_reach(reach, acceptance, self._farthest)
         return AnnealStatus.COOLED
@@ -236,10 +240,12 @@ class _Run:
         return max(self._options.schedule.start * deviation, 2 * self._options.schedule.end)
 
     def _try_moves(self, num_moves: int, temperature: float, reach: int) -> AnnealStatus | None:
-        """Moves of one temperature; the limit that was reached, if any."""
+        """Moves of one temperature; why the search ends, if it does."""
         left = num_moves
         while left > 0:
             options, moves = self._options, self.counts.moves
+            if self._interrupt.is_asked:
+                return AnnealStatus.INTERRUPTED
             if options.time_limit is not None and self.seconds() >= options.time_limit:
                 return AnnealStatus.TIME_LIMIT
             if options.max_moves is not None and moves >= options.max_moves:

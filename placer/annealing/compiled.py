@@ -6,7 +6,8 @@ import math
 
 from placer.annealing.board import Board, State
 from placer.annealing.moves import LEGAL, Change, Refusal, propose, reseat
-from placer.annealing.pressure import FloatArray, Pressure, keep, price, take_back
+from placer.annealing.pressure import FloatArray, Pressure
+from placer.annealing.pricing import keep, price, take_back
 from placer.annealing.random import RngState, uniform
 from placer.heuristic import Tables
 from placer.hot import hot, hot_loop

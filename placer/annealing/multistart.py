@@ -29,7 +29,8 @@ from placer.annealing.starts import random_start, start_of
 from placer.cost import CostModel
 from placer.decision import Decisions
 from placer.errors import InputError
-from placer.executor import ExecutorKind, WorkerCrashError, run_tasks
+from placer.executor import WorkerCrashError
+from placer.executor.local import run_local
 from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost, Rules
 from placer.netlist import Netlist
@@ -87,7 +88,7 @@ class StartResult:
 
 @dataclass(frozen=True, slots=True)
 class MultiStartResult:
-    """All starts that were finished, in order of their numbers."""
+    """All starts with a result, in order of their numbers."""
 
     starts: tuple[StartResult, ...]  # one or more
     ending: KeyboardInterrupt | WorkerCrashError | None = None  # what ended the search early
@@ -115,9 +116,8 @@ def search_starts(
 ) -> MultiStartResult:
     """Search from `starts` starts; a single one runs in this process, several in `workers` others.
 
-    Ctrl-C ends the search. A single start returns the best placement so far, several return those
-    that were finished, and so does a start that kills its worker; the error is raised when there
-    is none yet.
+    Ctrl-C ends the search; the starts under way return their best placement so far. A start that
+    kills its worker leaves those that were finished. The error is raised when there is none yet.
     `watch` is told about every round of a single start, `on_finish` about every finished start.
     """
     if starts < 1:
@@ -131,8 +131,8 @@ def search_starts(
     done: dict[int, StartResult] = {}
     ending: KeyboardInterrupt | WorkerCrashError | None = None
     try:
-        for number, result in run_tasks(
-            search_once, tasks, kind=ExecutorKind.LOCAL, workers=workers
+        for number, result in run_local(
+            search_once, tasks, workers, on_failure=None, has_last_words=True
         ):
             done[number] = result
             if on_finish is not None:

@@ -17,7 +17,7 @@ from placer.annealing.board import BoolArray, State, board_of, state_of
 from placer.annealing.candidates import propose_candidates, take_candidate
 from placer.annealing.compiled import anneal_moves
 from placer.annealing.moves import Move, Refusal, empty_change
-from placer.annealing.pressure import pressure_of
+from placer.annealing.pricing import pressure_of
 from placer.annealing.random import rng_state, uniform
 from placer.cost import CostModel
 from placer.decision import Decisions

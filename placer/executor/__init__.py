@@ -12,7 +12,8 @@ task alone, never to the number of workers. Both kinds treat trouble alike:
 2. An exception in the function is no accident: it would come again, and often in every task. No new
    task is begun, those under way are finished and yielded, then the error is raised: `InputError`
    for an input error, `TaskFailedError` with the traceback of the worker for any other.
-3. On Ctrl-C, or when the generator is closed, the workers stop at once and without a word. What
+3. On Ctrl-C, or when the generator is closed, the workers stop at once and without a word
+   (`run_local` can ask for last results). What
    was yielded is the caller's; besides tasks under way, only results are lost that finished while
    the caller was busy with another one.
 """

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
+from types import FrameType
 from typing import Any, TypeVar
 
 from placer.executor.attempt import (
@@ -31,6 +32,8 @@ from placer.executor.attempt import (
     as_failure,
     attempt,
 )
+
+_INTERRUPT = signal.SIGUSR1  # SIGINT may come from the terminal as well, and then twice
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,6 +60,11 @@ class _Worker:
             self.pipe.send(task)
         except BrokenPipeError:
             return  # it died while idle: its task is lost like any other
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in its task."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, _INTERRUPT)
 
     def stop(self) -> str:
         """Kill the process and say how it ended. An idle worker has nothing to lose."""
@@ -119,8 +127,14 @@ def run_local(
     tasks: Sequence[T],
     workers: int,
     on_failure: FailureCallback | None,
+    has_last_words: bool = False,
 ) -> Iterator[tuple[int, R]]:
-    """Yield (task index, result) of every task; see `run_tasks`."""
+    """Yield (task index, result) of every task; see `run_tasks`.
+
+    With `has_last_words`, Ctrl-C becomes a KeyboardInterrupt in the tasks under way. What the
+    function returns in spite of it is yielded, then the generator raises it too. A second Ctrl-C
+    ends the workers at once.
+    """
     log = FailureLog(tasks, on_failure)
     pool = _Pool(function, workers)
     pending = deque(range(len(tasks)))
@@ -133,6 +147,10 @@ def run_local(
                 break
             for worker in pool.answers():
                 yield from _take_answer(worker, pool, pending, log)
+    except KeyboardInterrupt:
+        if has_last_words:
+            yield from _last_words(pool)
+        raise
     finally:
         pool.stop()
     log.raise_if_any()
@@ -164,9 +182,45 @@ def _take_answer(
         yield index, message
 
 
+def _last_words(pool: _Pool) -> Iterator[tuple[int, Any]]:
+    busy = [worker for worker in pool.workers if worker.task_index is not None]
+    for worker in busy:
+        worker.interrupt()
+    for worker in busy:
+        try:
+            message = worker.pipe.recv()
+        except (EOFError, OSError):  # its task ended without a result
+            continue
+        if worker.task_index is not None and not isinstance(message, Failure):
+            yield worker.task_index, message
+
+
+class _Interrupt:
+    """The signal of the parent is Ctrl-C for the task under way, or else for the next one."""
+
+    def __init__(self) -> None:
+        self._is_asked = self._is_at_work = False
+        signal.signal(_INTERRUPT, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._is_asked = True
+        answer = signal.getsignal(signal.SIGINT)  # raises KeyboardInterrupt unless the task chose
+        if self._is_at_work and callable(answer):
+            answer(signal.SIGINT, frame)
+
+    def attempt(self, function: Callable[[Any], Any], task: object) -> Any:
+        self._is_at_work = True
+        if self._is_asked:
+            raise KeyboardInterrupt
+        message = attempt(function, task)
+        self._is_at_work = False
+        return message
+
+
 def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
     """The life of a worker: ready, then task in, result out, until the parent is gone."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
+    interrupt = _Interrupt()
     message: Any = None
     while True:
         try:
@@ -177,7 +231,10 @@ def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
         except Exception as error:  # what cannot be pickled: nothing of it was sent yet
             message = as_failure(error)
             continue
-        message = attempt(function, task)
+        try:
+            message = interrupt.attempt(function, task)
+        except KeyboardInterrupt:
+            return
 
 
 def _exit_with_parent() -> None:

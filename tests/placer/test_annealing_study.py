@@ -15,14 +15,17 @@ TINY = ("sample_cycles=10", "netlists=1", "random_placements=8", "simulator_move
 def test_searches_are_compared_and_written(tmp_path: Path) -> None:
     overrides = [*TINY, f"output={tmp_path}"]
     config = to_dataclass(AnnealingConfig, compose_config("annealing", overrides))
-    result = compare(config, "mlp", 0)
+    results = compare(config, "mlp", 0)
+    assert [result.search for result in results] == [0, 1]
+    result = results[-1]
     assert 0 < result.random_median <= result.random_best <= 1
     assert result.heuristic <= result.simulator <= 1, "the start of the second search is kept"
     assert result.gap == pytest.approx(result.simulator / result.heuristic - 1)
-    (row,) = summary_rows([result])
+    (row,) = summary_rows(results)
     assert len(row) == len(HEADER)
-    write(tmp_path, [result])
-    values = (tmp_path / "annealing.csv").read_text().splitlines()[1].split(",")
+    assert row[:3] == ["mlp", "1", "2"]
+    write(tmp_path, results)
+    values = (tmp_path / "annealing.csv").read_text().splitlines()[-1].split(",")
     assert values[0] == "mlp" and float(values[-1]) == pytest.approx(result.simulator, abs=1e-5)
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +21,15 @@ import pytest
 from costmodel.calibration import Calibration, save_calibration
 from placer.annealing import AnnealOptions, MoveMix, Round, Schedule
 from placer.config import compose_config, run_command, to_dataclass
+from placer.cost import FloatArray, RandomCost
+from placer.decision import Decisions
 from placer.decision_file import load_decision
 from placer.draw_curve import draw_curve
 from placer.errors import InputError
+from placer.fabric import Fabric
 from placer.heuristic import Rules
 from placer.lowering import lower_sections
+from placer.netlist import Netlist
 from placer.place import main
 from placer.place_progress import SearchProgress
 from placer.place_report import RESULT_SCHEMA
@@ -88,7 +97,7 @@ def test_the_configuration_has_the_defaults_of_the_library() -> None:
 def test_slow_cost_models_bring_their_own_limits() -> None:
     config = config_of("cost=simulator")
     options = config.to_options()
-    assert (config.start.value, options.start_temperature) == ("heuristic", 0.01)
+    assert (config.start.value, options.start_temperature) == ("heuristic", 0.003)
     assert options.max_moves == 1000
     assert config_of("cost=simulator", "max_moves=null").max_moves is None
     assert config_of("cost=simulator", "start=random").start.value == "random"
@@ -276,6 +285,62 @@ def test_ctrl_c_writes_the_best_so_far(
     assert result["is_interrupted"]
     assert result["sections"][0]["status"] == "interrupted"
     assert (tmp_path / f"{STEM}.decision.json").is_file()
+
+
+class TellingCost(RandomCost):
+    """Leaves a file named after its process once the search is under way."""
+
+    num_calls = 0
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        self.num_calls += 1
+        if self.num_calls == 50:
+            Path(os.environ["TELLING_FOLDER"], str(os.getpid())).touch()
+        return super().score(netlist, decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class TellingChoice:
+    name: str
+
+    def model(self, fabric: Fabric, rules: Rules, seed: int) -> TellingCost:
+        return TellingCost(seed)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_best_of_several_unfinished_starts(tmp_path: Path) -> None:
+    told, output = tmp_path / "told", tmp_path / "out"
+    told.mkdir()
+    options = (
+        "cost=random",
+        f"cost.target={__name__}.TellingChoice",
+        "max_moves=null",
+        "effort=1e6",
+    )
+    command = subprocess.Popen(
+        [sys.executable, "-m", "placer.place", *GEMM, *options, "starts=3", "workers=2",
+         f"output={output}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TELLING_FOLDER": str(told)},
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    deadline = time.monotonic() + 600
+    while len(list(told.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(command.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    _, err = command.communicate(timeout=120)
+    assert (command.returncode, err) == (130, "interrupted\n")
+    result = read_result(output)
+    (section,) = result["sections"]
+    assert result["is_interrupted"]
+    assert [(s["number"], s["status"]) for s in section["starts"]] == [
+        (0, "interrupted"),
+        (1, "interrupted"),
+    ]
+    assert section["energy"] == min(start["energy"] for start in section["starts"])
 
 
 def assert_refused(done: Run, message: str, output: Path) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from placer.annealing import Start
 from placer.annealing.board import Board, BoolArray, State, board_of, state_of
 from placer.annealing.moves import LEGAL, Change, empty_change, propose, reseat
-from placer.annealing.pressure import Pressure, keep, pressure_of, price, take_back
+from placer.annealing.pressure import Pressure
+from placer.annealing.pricing import keep, pressure_of, price, take_back
 from placer.annealing.random import RngState, rng_state
 from placer.config import load_fabric
 from placer.decision import Decisions

@@ -84,9 +84,9 @@ def test_equal_energies_go_to_the_lowest_number() -> None:
 
 
 def interrupt_after(number: int) -> Callable[..., Iterator[tuple[int, Any]]]:
-    """Stands in for `run_tasks`: some results, the last tasks first, then Ctrl-C."""
+    """Stands in for `run_local`: some results, the last tasks first, then Ctrl-C."""
 
-    def run(function: Any, tasks: Any, **options: Any) -> Iterator[tuple[int, Any]]:
+    def run(function: Any, tasks: Any, *args: Any, **options: Any) -> Iterator[tuple[int, Any]]:
         for index in reversed(range(len(tasks) - number, len(tasks))):
             yield index, function(tasks[index])
         raise KeyboardInterrupt
@@ -95,14 +95,14 @@ def interrupt_after(number: int) -> Callable[..., Iterator[tuple[int, Any]]]:
 
 
 def test_ctrl_c_keeps_the_finished_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "run_tasks", interrupt_after(2))
+    monkeypatch.setattr(module, "run_local", interrupt_after(2))
     result = search_starts(problem(), 1, starts=4, workers=2)
     assert result.is_interrupted
     assert [start.number for start in result.starts] == [2, 3]
 
 
 def test_ctrl_c_before_the_first_result_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "run_tasks", interrupt_after(0))
+    monkeypatch.setattr(module, "run_local", interrupt_after(0))
     with pytest.raises(KeyboardInterrupt):
         search_starts(problem(), 1, starts=4)
 
