@@ -33,7 +33,6 @@ from placer.workloads import WorkloadConfig, build, resolve
 
 RESULT_SCHEMA = 1
 NUM_STALLS = 5  # units listed in the summary
-FILE_COLUMNS = 160  # width of what is printed into a file or a pipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,12 @@ class SectionResult:
     section: Section
     decision: Decisions
     measurement: Measurement
+
+    @property
+    def cycles_per_input(self) -> float:
+        """Cycles per input of the graph that all sections of this kind take."""
+        section = self.section
+        return section.repeats * section.samples * self.measurement.cycles_per_sample
 
 
 def run(config: SimulateConfig) -> list[SectionResult]:
@@ -166,16 +171,14 @@ def _show_model(results: list[SectionResult], console: Console) -> None:
         table.add_row(
             section.netlist.name, str(section.repeats), str(section.samples),
             f"{measured.cycles_per_sample:.0f}", f"{measured.throughput:.3f}",
-            f"{_section_cycles(result):,.0f}",
+            f"{result.cycles_per_input:,.0f}",
         )  # fmt: skip
     console.print(table)
-    console.print(f"model: {sum(map(_section_cycles, results)):,.0f} cycles per input")
+    console.print(f"model: {_cycles_per_input(results):,.0f} cycles per input")
 
 
-def _section_cycles(result: SectionResult) -> float:
-    """Cycles per input of the graph that all sections of this kind take."""
-    section = result.section
-    return section.repeats * section.samples * result.measurement.cycles_per_sample
+def _cycles_per_input(results: list[SectionResult]) -> float:
+    return sum(result.cycles_per_input for result in results)
 
 
 def write(config: SimulateConfig, results: list[SectionResult]) -> None:
@@ -198,7 +201,7 @@ def write(config: SimulateConfig, results: list[SectionResult]) -> None:
         "seed": config.seed,
         "placement": config.placement,
         "routing": str(config.routing.value),
-        "cycles_per_input": finite(sum(map(_section_cycles, results))),
+        "cycles_per_input": finite(_cycles_per_input(results)),
         "sections": [_to_dict(result) for result in results],
     }
     path = config.output / file_name(f"result.{fabric.name}.json")

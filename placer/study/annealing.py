@@ -14,7 +14,6 @@ import numpy as np
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from placer.annealing import AnnealOptions, AnnealResult, AnnealStatus, Schedule, anneal
 from placer.annealing.multistart import fit_schedule
@@ -31,6 +30,7 @@ from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
 from placer.simulation import PRECISE_LIMITS
+from placer.study.tables import csv_table, markdown_table, screen_table
 from placer.workloads import FAMILIES
 
 # Of the simulator in the loop, as in conf/cost/simulator.yaml.
@@ -170,15 +170,10 @@ def summary_rows(results: list[Comparison]) -> list[list[str]]:
 def write(output: Path, results: list[Comparison]) -> None:
     """Write the table (Markdown) and all values (CSV)."""
     make_folder(output)
-    lines = [HEADER, ["---"] * len(HEADER), *summary_rows(results)]
-    write_atomic(
-        output / "annealing.md", "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    )
+    write_atomic(output / "annealing.md", markdown_table(HEADER, summary_rows(results)))
     names = [field.name for field in fields(Comparison)]
     values = [[_cell(value) for value in asdict(result).values()] for result in results]
-    write_atomic(
-        output / "annealing.csv", "".join(",".join(row) + "\n" for row in [names, *values])
-    )
+    write_atomic(output / "annealing.csv", csv_table(names, values))
 
 
 def _cell(value: Any) -> str:
@@ -195,10 +190,7 @@ def main(config: DictConfig) -> None:
         for family, index in progress.track(work, description="annealing"):
             results += compare(settings, family, index)
     console = Console()
-    table = Table(*HEADER)
-    for row in summary_rows(results):
-        table.add_row(*row)
-    console.print(table)
+    console.print(screen_table(HEADER, summary_rows(results)))
     write(settings.output, results)
     console.print(f"written to {settings.output}")
 

@@ -7,9 +7,6 @@ Fill of a netlist = share of the compute units that it uses.
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +15,6 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from placer.config import run_command, to_dataclass
 from placer.decision import Decisions
@@ -30,6 +26,7 @@ from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
 from placer.simulation import PRECISE_LIMITS, Limits, Status, simulate_stack
+from placer.study.tables import csv_table, markdown_table, screen_table
 from placer.workloads import FAMILIES, build, default_spec
 
 LONG_WINDOWS = 8  # windows after the warm-up in which the long simulation must become steady
@@ -181,8 +178,8 @@ def write(output: Path, results: list[NetlistLabels], defaults: dict[str, float]
     """Write both tables (Markdown) and all values (CSV)."""
     make_folder(output)
     tables = (
-        _markdown(LABEL_HEADER, label_rows(results)),
-        _markdown(FILL_HEADER, fill_rows(results, defaults)),
+        markdown_table(LABEL_HEADER, label_rows(results)),
+        markdown_table(FILL_HEADER, fill_rows(results, defaults)),
     )
     write_atomic(output / "labels.md", "\n".join(tables))
     labels = (
@@ -193,24 +190,11 @@ def write(output: Path, results: list[NetlistLabels], defaults: dict[str, float]
         for k in range(len(result.cycles))
     )
     columns = ["family", "seed", "netlist", "placement", *CYCLES, *ERRORS]
-    write_atomic(output / "labels.csv", _csv(columns, labels))
+    write_atomic(output / "labels.csv", csv_table(columns, labels))
     fills = [[family, "default", "", "", f"{fill:.3f}"] for family, fill in defaults.items()]
     fills += [[r.family, "random", str(r.seed), r.name, f"{r.fill:.3f}"] for r in results]
     columns = ["family", "sizes", "seed", "netlist", "fill"]
-    write_atomic(output / "labels_fill.csv", _csv(columns, fills))
-
-
-def _markdown(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
-
-
-def _csv(header: list[str], rows: Iterable[Sequence[object]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
+    write_atomic(output / "labels_fill.csv", csv_table(columns, fills))
 
 
 def main(config: DictConfig) -> None:
@@ -234,10 +218,7 @@ def main(config: DictConfig) -> None:
         ("Error of the labels", LABEL_HEADER, label_rows(results)),
         ("Compute units in use", FILL_HEADER, fill_rows(results, defaults)),
     ):
-        table = Table(*header, title=title)
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+        console.print(screen_table(header, rows, title))
     write(settings.output, results, defaults)
     console.print(f"written to {settings.output}")
 

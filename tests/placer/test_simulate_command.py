@@ -197,7 +197,7 @@ def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     assert f"model: {total:,.0f} cycles per input" in done.out
     for section in result["sections"]:
         assert f"│ {section['netlist']} " in done.out  # a whole name in its row, not cut
-    monkeypatch.setattr("placer.simulate.FILE_COLUMNS", 80)
+    monkeypatch.setattr("placer.command.FILE_COLUMNS", 80)
     narrow = run(capsys, *case, f"output={tmp_path}").out
     name_column = "".join(line[1:].split("│")[0].strip() for line in narrow.splitlines())
     assert "…" not in narrow

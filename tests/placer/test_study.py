@@ -84,10 +84,10 @@ def test_placement_matters(family: str, tmp_path: Path) -> None:
         placements=24,
         sample_cycles=SAMPLE_CYCLES,
         routing=RoutingMethod.XY,
-        seed=0,
+        seeds=[0],
         output=tmp_path,
     )
-    result = measure_spread(config, family, index=0)
+    result = measure_spread(config, family, seed=0, index=0)
     assert result.throughput.shape == (24,)
     assert ((result.throughput > 0) & (result.throughput <= 1)).all()
     assert result.spread == 1 - result.throughput.min() / result.throughput.max()
@@ -104,7 +104,7 @@ def run(*arguments: str) -> int | str | None:
 def test_the_command_writes_table_values_and_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sizes = ("netlists=1", "placements=6", f"sample_cycles={SAMPLE_CYCLES}")
+    sizes = ("netlists=1", "placements=6", "seeds=[0,1]", f"sample_cycles={SAMPLE_CYCLES}")
     assert run("families=[gemm,ffn]", *sizes, f"output={tmp_path}") == 0
     assert capsys.readouterr().err == ""
     assert {path.name for path in tmp_path.iterdir()} == {"spread.md", "spread.csv", "spread.png"}
@@ -113,10 +113,13 @@ def test_the_command_writes_table_values_and_picture(
     assert len({line.count("|") for line in (header, ruler, *rows)}) == 1
     with open(tmp_path / "spread.csv", newline="") as file:
         values = list(csv.DictReader(file))
-    assert [(value["family"], value["placement"]) for value in values] == [
-        (family, str(k)) for family in ("gemm", "ffn") for k in range(6)
+    assert [(value["family"], value["seed"]) for value in values] == [
+        (family, seed) for family in ("gemm", "ffn") for seed in ("0", "1")
     ]
-    assert all(0 < float(value["throughput"]) <= 1 for value in values)
+    for value in values:
+        worst, median, best = (float(value[name]) for name in ("worst", "random_median", "best"))
+        assert 0 < worst <= median <= best <= 1
+        assert float(value["spread"]) == pytest.approx(1 - worst / best, abs=1e-3)
     assert (tmp_path / "spread.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -127,6 +130,7 @@ def test_the_command_writes_table_values_and_picture(
         ("families=gemm", "families='gemm' has the wrong type; expected list[str]"),
         ("netlists=0", "netlists must be at least 1 and placements at least 4"),
         ("placements=3", "netlists must be at least 1 and placements at least 4"),
+        ("seeds=[]", "seeds=[]; allowed: one or more, none below 0"),
         ("routing=foo", "routing='foo' is no choice; allowed: mixed, negotiated, xy, yx"),
     ],
 )
