@@ -103,16 +103,12 @@ def _sharing_problems(fabric: Fabric, netlist: Netlist, sites: list[int]) -> Ite
     tenants: defaultdict[int, list[Unit]] = defaultdict(list)
     for unit, site in zip(netlist.units, sites, strict=True):
         tenants[site].append(unit)
-    most = {
-        SiteKind.COMPUTE: 1,
-        SiteKind.MEMORY: fabric.memory.max_buffers,
-        SiteKind.PORT: fabric.dram.max_streams,
-    }
     for site, units in sorted(tenants.items()):
         kind = units[0].kind
         who = f"{_site_name(fabric, site)} holds {', '.join(unit.name for unit in units)}"
-        if len(units) > most[kind]:
-            yield f"{who}: {len(units)} units, allowed {most[kind]} on a {kind.name.lower()} site"
+        most = fabric.max_units(kind)
+        if len(units) > most:
+            yield f"{who}: {len(units)} units, allowed {most} on a {kind.name.lower()} site"
         used = sum(unit.bytes for unit in units)
         if kind == SiteKind.MEMORY and used > fabric.memory.capacity_bytes:
             yield f"{who}: {used} bytes, allowed {fabric.memory.capacity_bytes}"

@@ -153,6 +153,11 @@ class Fabric:
             raise InputError(f"fabric {self.name!r} has no implementation of op {name!r}: {known}")
         return self.ops[name]
 
+    def max_units(self, kind: SiteKind) -> int:
+        """How many units may share a site."""
+        shared = {SiteKind.MEMORY: self.memory.max_buffers, SiteKind.PORT: self.dram.max_streams}
+        return shared.get(kind, 1)
+
     def num_sites(self, kind: SiteKind) -> int:
         return int(np.count_nonzero(self.topology.site_kind == kind))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from placer.errors import InputError
 
@@ -50,24 +52,33 @@ def make_folder(folder: Path) -> None:
 
 
 def write_atomic(path: str | Path, content: str | bytes) -> None:
-    """Write a whole file or nothing: a temporary file in the same folder takes its place.
+    """Write a whole file or nothing; an old file stays as it was until then.
 
-    Raises OSError that names the path when it cannot be written; an old file stays as it was.
+    Raises OSError that names the path when it cannot be written.
     """
-    path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    temporary = path.parent / f".tmp-{secrets.token_hex(8)}"
     try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with new_file(Path(path)) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise OSError(
             error.errno,
             f"cannot write {path}: {error.strerror or error}; "
             "check that the folder exists, is writable and has room",
         ) from error
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that takes the place of `path` at the end, complete and on the disk.
+
+    Until then it is a temporary file `.tmp-*` in the same folder.
+    """
+    temporary = path.parent / f".tmp-{secrets.token_hex(8)}"
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -50,11 +50,7 @@ def _kind(fabric: Fabric, netlist: Netlist, kind: SiteKind) -> _Kind:
     is_memory = kind == SiteKind.MEMORY
     sizes = tuple(netlist.units[unit].bytes if is_memory else 0 for unit in units)
     capacity = fabric.memory.capacity_bytes
-    max_units = {
-        SiteKind.COMPUTE: 1,
-        SiteKind.MEMORY: fabric.memory.max_buffers,
-        SiteKind.PORT: fabric.dram.max_streams,
-    }[kind]
+    max_units = fabric.max_units(kind)
     if units and max(sizes) > capacity:
         largest = netlist.units[units[int(np.argmax(sizes))]]
         raise DoesNotFitError(

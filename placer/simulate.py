@@ -22,7 +22,8 @@ from placer.draw import draw_placement
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind
 from placer.files import make_folder, require_folder, write_atomic
-from placer.graph import DataflowGraph, load_graph
+from placer.graph import DataflowGraph
+from placer.graph_file import load_graph
 from placer.lowering import Section, lower_sections, macs_for_cycles
 from placer.lowering.groups import is_compute
 from placer.netlist import Netlist

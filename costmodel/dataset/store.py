@@ -14,13 +14,11 @@ from __future__ import annotations
 import io
 import os
 import re
-import secrets
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -37,11 +35,11 @@ from costmodel.dataset.schema import (
 )
 from costmodel.dataset.tables import decision_rows, netlist_row
 from placer.errors import InputError
-from placer.files import make_folder, write_atomic
+from placer.files import make_folder, new_file, write_atomic
 
 SHARDS_FOLDER = "shards"
 _SHARD_NAME = re.compile(r"shard-(\d{5,})\.zip")
-_TEMPORARY = ".tmp-*"  # as `write_atomic` calls its files
+_TEMPORARY = ".tmp-*"  # as `new_file` calls its files
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -181,9 +179,9 @@ def _write_tables(folder: Path, num_shards: int, metadata: Metadata) -> None:
     with ExitStack() as stack:
         # The last to be opened is the first to be finished: netlists.parquet comes last and
         # so tells that decisions.parquet is complete.
-        netlists = stack.enter_context(_new_file(folder / NETLISTS_FILE))
+        netlists = stack.enter_context(new_file(folder / NETLISTS_FILE))
         netlist_writer = stack.enter_context(open_writer(netlists, NETLISTS_FILE, metadata))
-        decisions = stack.enter_context(_new_file(folder / DECISIONS_FILE))
+        decisions = stack.enter_context(new_file(folder / DECISIONS_FILE))
         decision_writer = stack.enter_context(open_writer(decisions, DECISIONS_FILE, metadata))
         num_netlists = 0
         for number in range(num_shards):
@@ -202,20 +200,6 @@ def _require_position(netlist_id: int, position: int, shard: int) -> None:
             f"shard {shard}: netlist {netlist_id} stands where {position} is due; netlists must be "
             "numbered from 0 on, over all shards, without a gap"
         )
-
-
-@contextmanager
-def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` at the end, complete and on the disk."""
-    temporary = path.parent / f".tmp-{secrets.token_hex(8)}"
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -53,12 +53,6 @@ def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
     topology, units = fabric.topology, netlist.units
     kinds = np.array([unit.kind for unit in units], np.int32)
     is_allowed = is_allowed & (kinds[:, None] == topology.site_kind[None, :])
-    limits = {
-        SiteKind.COMPUTE: (0, 1),
-        SiteKind.MEMORY: (fabric.memory.capacity_bytes, fabric.memory.max_buffers),
-        SiteKind.PORT: (0, fabric.dram.max_streams),
-    }
-    per_site = np.array([limits[SiteKind(kind)] for kind in topology.site_kind], np.int64)
     near, num_near = _neighbours(fabric)
     flow_start, unit_flows = _flows_of_units(netlist)
     group_start, group_units = _groups(netlist)
@@ -69,8 +63,8 @@ def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
         unit_bytes=np.where(kinds == SiteKind.MEMORY, [unit.bytes for unit in units], 0),
         unit_stage=np.array([unit.stage for unit in units], np.int32),
         site_kind=topology.site_kind,
-        capacity_bytes=per_site[:, 0].copy(),
-        max_units=per_site[:, 1].copy(),
+        capacity_bytes=(topology.site_kind == SiteKind.MEMORY) * fabric.memory.capacity_bytes,
+        max_units=seats_of(fabric),
         is_allowed=is_allowed,
         movable=np.flatnonzero(is_allowed.sum(axis=1) > 1).astype(np.int32),
         flow_start=flow_start,
@@ -81,6 +75,12 @@ def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
         group_units=group_units,
         num_stages=netlist.num_stages,
     )
+
+
+def seats_of(fabric: Fabric) -> LongArray:
+    """How many units each site can hold."""
+    per_kind = np.array([fabric.max_units(kind) for kind in SiteKind], np.int64)
+    return per_kind[fabric.topology.site_kind]
 
 
 def _neighbours(fabric: Fabric) -> tuple[IntArray, IntArray]:

@@ -26,9 +26,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 
-from placer.annealing.board import BoolArray
+from placer.annealing.board import BoolArray, seats_of
 from placer.errors import InputError
 from placer.fabric import Fabric, SiteKind
 from placer.files import read_text
@@ -129,15 +128,6 @@ def allowed_sites(fabric: Fabric, netlist: Netlist, constraints: Constraints | N
     is_allowed &= ~_mask(fabric, constraints.forbidden)
     _require_seats(fabric, netlist, is_allowed)
     return is_allowed
-
-
-def seats_of(fabric: Fabric) -> NDArray[np.int64]:
-    """How many units each site can hold."""
-    per_kind = np.zeros(len(SiteKind), np.int64)
-    per_kind[SiteKind.COMPUTE] = 1
-    per_kind[SiteKind.MEMORY] = fabric.memory.max_buffers
-    per_kind[SiteKind.PORT] = fabric.dram.max_streams
-    return per_kind[fabric.topology.site_kind]
 
 
 def site_name(fabric: Fabric, site: int) -> str:

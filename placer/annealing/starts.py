@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from placer.annealing.board import BoolArray
-from placer.annealing.constraints import seats_of, site_name
+from placer.annealing.board import BoolArray, seats_of
+from placer.annealing.constraints import site_name
 from placer.annealing.search import Start
 from placer.decision import Decisions, IntArray
 from placer.decision_file import load_decision

@@ -7,8 +7,8 @@ Results come in the order in which they finish; what they contain is up to the f
 task alone, never to the number of workers. Both kinds treat trouble alike:
 
 1. A worker that dies (out of memory, SIGKILL, a lost node) costs only its own task, which is tried
-   again. A task that loses its worker `MAX_ATTEMPTS` times is given up: all others are
-   finished and yielded first, then `WorkerCrashError` is raised.
+   again after a warning in the log. A task that loses its worker `MAX_ATTEMPTS` times is given up:
+   all others are finished and yielded first, then `WorkerCrashError` is raised.
 2. An exception in the function is no accident: it would come again, and often in every task. No new
    task is begun, those under way are finished and yielded, then the error is raised: `InputError`
    for an input error, `TaskFailedError` with the traceback of the worker for any other.
@@ -27,7 +27,6 @@ from typing import TypeVar
 from placer.errors import InputError
 from placer.executor.attempt import (
     MAX_ATTEMPTS,
-    FailureCallback,
     TaskFailedError,
     WorkerCrashError,
 )
@@ -36,7 +35,6 @@ from placer.executor.local import run_local
 __all__ = [
     "MAX_ATTEMPTS",
     "ExecutorKind",
-    "FailureCallback",
     "TaskFailedError",
     "WorkerCrashError",
     "run_tasks",
@@ -60,7 +58,6 @@ def run_tasks(
     kind: ExecutorKind,
     workers: int,
     ray_address: str | None = None,
-    on_failure: FailureCallback | None = None,
 ) -> Iterator[tuple[int, R]]:
     """Yield (task index, result) of every task, as they finish.
 
@@ -69,7 +66,6 @@ def run_tasks(
     handed over singly, and at most `2 * workers` are under way, so memory stays flat.
 
     workers: tasks that run at once; with `ray_address`, best the number of CPUs of the cluster.
-    on_failure: is told (task index, what happened) as soon as a task fails or loses its worker.
 
     Raises InputError at once for bad arguments; WorkerCrashError, TaskFailedError and InputError
     at the end as the module says.
@@ -81,7 +77,7 @@ def run_tasks(
             raise InputError(
                 f"ray_address: {ray_address!r} with executor 'local'; leave it out or use 'ray'"
             )
-        return run_local(function, tasks, workers, on_failure)
+        return run_local(function, tasks, workers)
     from placer.executor.on_ray import run_on_ray  # ray takes a second to import
 
-    return run_on_ray(function, tasks, workers, ray_address, on_failure)
+    return run_on_ray(function, tasks, workers, ray_address)

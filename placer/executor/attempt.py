@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 
-FailureCallback = Callable[[int, str], None]
+log = logging.getLogger(__name__)
 
 
 class TaskFailedError(RuntimeError):
@@ -63,7 +64,6 @@ class FailureLog:
     """What went wrong in a run so far: whether to try again, and what to raise at the end."""
 
     tasks: Sequence[Any]
-    on_failure: FailureCallback | None
     num_lost: dict[int, int] = field(default_factory=dict)  # task index -> workers lost
     how_lost: dict[int, str] = field(default_factory=dict)  # of the tasks given up
     failed: dict[int, Failure] = field(default_factory=dict)  # task index -> its exception
@@ -82,13 +82,15 @@ class FailureLog:
 
     def note_failure(self, index: int, failure: Failure) -> None:
         self.failed[index] = failure
-        self._tell(index, failure.message)
 
     def note_lost(self, index: int, how: str, attempts: int = 1) -> bool:
         """Record that the worker of a task was lost; returns whether to try the task again."""
         self.num_lost_in_a_row += 1
         self.num_lost[index] = self.num_lost.get(index, 0) + attempts
-        self._tell(index, f"worker lost: {how} (attempt {self.num_lost[index]} of {MAX_ATTEMPTS})")
+        log.warning(
+            "task %d lost its worker: %s (attempt %d of %d)",
+            index, how, self.num_lost[index], MAX_ATTEMPTS,
+        )  # fmt: skip
         if self.num_lost[index] < MAX_ATTEMPTS and not self.must_stop:
             return True
         self.how_lost[index] = how
@@ -106,10 +108,6 @@ class FailureLog:
             )
         if self.how_lost:
             self._raise_lost()
-
-    def _tell(self, index: int, what: str) -> None:
-        if self.on_failure is not None:
-            self.on_failure(index, what)
 
     def _raise_failed(self) -> None:
         index, failure = min(self.failed.items())

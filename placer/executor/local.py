@@ -27,7 +27,6 @@ from typing import Any, TypeVar
 from placer.executor.attempt import (
     SINGLE_THREADED,
     Failure,
-    FailureCallback,
     FailureLog,
     as_failure,
     attempt,
@@ -126,7 +125,6 @@ def run_local(
     function: Callable[[T], R],
     tasks: Sequence[T],
     workers: int,
-    on_failure: FailureCallback | None,
     has_last_words: bool = False,
 ) -> Iterator[tuple[int, R]]:
     """Yield (task index, result) of every task; see `run_tasks`.
@@ -135,7 +133,7 @@ def run_local(
     function returns in spite of it is yielded, then the generator raises it too. A second Ctrl-C
     ends the workers at once.
     """
-    log = FailureLog(tasks, on_failure)
+    log = FailureLog(tasks)
     pool = _Pool(function, workers)
     pending = deque(range(len(tasks)))
     try:

@@ -23,7 +23,6 @@ from placer.executor.attempt import (
     MAX_ATTEMPTS,
     SINGLE_THREADED,
     Failure,
-    FailureCallback,
     FailureLog,
     as_failure,
     attempt,
@@ -41,14 +40,13 @@ def run_on_ray(
     tasks: Sequence[T],
     workers: int,
     address: str | None,
-    on_failure: FailureCallback | None,
 ) -> Iterator[tuple[int, R]]:
     """Yield (task index, result) of every task; see `run_tasks`.
 
     Ray itself retries a task whose worker or node was lost, and runs it again if its result was
     lost with the node.
     """
-    log = FailureLog(tasks, on_failure)
+    log = FailureLog(tasks)
     with _connection(address, workers):
         remote: Any = ray.remote(attempt).options(
             num_cpus=1, max_retries=MAX_ATTEMPTS - 1, runtime_env={"env_vars": SINGLE_THREADED}

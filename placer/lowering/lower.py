@@ -259,13 +259,9 @@ def _releases(fabric: Fabric, shard: _Shard, firings: int) -> int:
 
 
 def _check_fit(fabric: Fabric, netlist: Netlist) -> None:
-    limits = (
-        (SiteKind.MEMORY, fabric.memory.max_buffers, "buffers"),
-        (SiteKind.PORT, fabric.dram.max_streams, "DRAM streams"),
-    )
     advice = "cut the graph into sections, use smaller samples or a larger fabric"
-    for kind, per_site, name in limits:
-        room = per_site * fabric.num_sites(kind)
+    for kind, name in ((SiteKind.MEMORY, "buffers"), (SiteKind.PORT, "DRAM streams")):
+        room = fabric.max_units(kind) * fabric.num_sites(kind)
         if netlist.count(kind) > room:
             raise DoesNotFitError(name, netlist.count(kind), room, advice)
     capacity = fabric.memory.capacity_bytes

@@ -127,15 +127,13 @@ def test_workers_run_single_threaded_and_the_parent_keeps_its_environment(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_worker_that_dies_once_costs_nothing(tmp_path: Path, workers: int) -> None:
+def test_a_worker_that_dies_once_costs_a_warning(
+    tmp_path: Path, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
     tasks = tasks_of(5)
     tasks[1] = ShardTask(1, marker=tmp_path / "died")
-    told: list[tuple[int, str]] = []
-    results = run_tasks(
-        die_once, tasks, kind=LOCAL, workers=workers, on_failure=lambda *what: told.append(what)
-    )
-    assert collect(results) == expected(5)
-    assert told == [(1, f"worker lost: exit code 7 (attempt 1 of {MAX_ATTEMPTS})")]
+    assert collect(run_tasks(die_once, tasks, kind=LOCAL, workers=workers)) == expected(5)
+    assert caplog.messages == [f"task 1 lost its worker: exit code 7 (attempt 1 of {MAX_ATTEMPTS})"]
 
 
 def test_a_task_that_always_kills_its_worker_is_named_after_the_others_are_done(
@@ -185,19 +183,12 @@ def wait_until_blocked_on_a_pipe(pid: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_in_which_every_task_kills_its_worker_ends_early() -> None:
-    told: list[int] = []
+def test_a_run_in_which_every_task_kills_its_worker_ends_early(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with pytest.raises(WorkerCrashError, match="without a result"):
-        collect(
-            run_tasks(
-                die,
-                tasks_of(1000),
-                kind=LOCAL,
-                workers=2,
-                on_failure=lambda index, _: told.append(index),
-            )
-        )
-    assert len(told) < 30
+        collect(run_tasks(die, tasks_of(1000), kind=LOCAL, workers=2))
+    assert len(caplog.messages) < 30
 
 
 def test_an_exception_stops_the_run_and_keeps_what_is_finished() -> None:

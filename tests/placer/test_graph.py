@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placer.errors import InputError
-from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, from_json, load_graph, to_json
+from placer.graph import DataflowGraph, Op, OpAttributes, OpKind
+from placer.graph_file import from_json, load_graph, to_json
 from placer.workloads import FfnSpec, GemmSpec, GraphBuilder, MhaSpec, MlpSpec, Spec, build
 
 SPECS: list[Spec] = [
