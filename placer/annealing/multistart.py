@@ -131,9 +131,7 @@ def search_starts(
     done: dict[int, StartResult] = {}
     ending: KeyboardInterrupt | WorkerCrashError | None = None
     try:
-        for number, result in run_local(
-            search_once, tasks, workers, on_failure=None, has_last_words=True
-        ):
+        for number, result in run_local(search_once, tasks, workers, has_last_words=True):
             done[number] = result
             if on_finish is not None:
                 on_finish(result)
