@@ -107,6 +107,8 @@ class Model:
             network = build_network(config, seed=0)
             network.load_state_dict(document["weights"])
             sigma_scale, origin = float(document["sigma_scale"]), json.loads(document["origin"])
+            if not 0 < sigma_scale < np.inf or not isinstance(origin, dict):
+                raise ValueError(f"sigma_scale={sigma_scale}, origin={origin!r:.40}")
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise InputError(f"is not complete ({error!r:.200}); train it again") from error
         return cls(config, network, sigma_scale, origin)

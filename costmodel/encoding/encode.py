@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from placer.decision import Decisions
+from placer.errors import InputError
 from placer.fabric import Fabric
 from placer.netlist import Netlist
 from placer.routing.arrays import Flows, flows_of, require_routes, require_sites
@@ -56,7 +57,7 @@ def encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> Encoded:
     sites = require_sites(fabric, netlist, decisions.sites)
     require_routes(fabric, netlist, decisions)
     flows, topology = flows_of(netlist), fabric.topology
-    return Encoded(
+    encoded = Encoded(
         *_encode(
             flows,
             topology.num_mesh_links,
@@ -72,6 +73,14 @@ def encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> Encoded:
             decisions.parents,
         )
     )
+    if (encoded.end_hops < 0).any():
+        decision, end = np.argwhere(encoded.end_hops < 0)[0]
+        flow = np.searchsorted(flows.target_start, end, side="right") - 1
+        raise InputError(
+            f"netlist {netlist.name!r}: the route of flow {netlist.flows[flow].name} does not "
+            f"reach its target {netlist.units[flows.targets[end]].name} in decision {decision}"
+        )
+    return encoded
 
 
 @njit(cache=True)
@@ -113,6 +122,8 @@ def _encode(
         lane_of[:], link_of[:], switch_of[:] = -1, -1, -1
         for flow in range(num_flows):
             first, last = route_start[d, flow], route_start[d, flow + 1]
+            for end in range(flows.target_start[flow], flows.target_start[flow + 1]):
+                site_hops[sites[d, flows.targets[end]]] = -1
             flow_hops = 0
             for node in range(first, last):
                 flow_hops += links[node] < num_mesh_links
@@ -147,7 +158,11 @@ def _encode(
             for end in range(flows.target_start[flow], flows.target_start[flow + 1]):
                 end_hops[d, end] = site_hops[sites[d, flows.targets[end]]]
         for unit in range(sites.shape[1]):
-            unit_switch[d, unit] = switch_of[site_switch[sites[d, unit]]]
+            switch = site_switch[sites[d, unit]]
+            if switch_of[switch] < 0:  # the unit has no flows
+                switch_of[switch] = switches
+                switches += 1
+            unit_switch[d, unit] = switch_of[switch]
         used_switches[d] = switches
         starts[0, d + 1], starts[1, d + 1], starts[2, d + 1] = visit, lane, link
     return (

@@ -146,7 +146,7 @@ def _join(parts: list[dict[str, NDArray[Any]]]) -> GraphSet:
 def _write(parts: Iterator[dict[str, NDArray[Any]]], folder: Path, meta: dict[str, Any]) -> None:
     """Small columns are joined in memory, large ones go to files part by part."""
     small: list[dict[str, NDArray[Any]]] = []
-    layout: dict[str, tuple[str, list[int]]] = {}
+    layout: dict[str, tuple[str, list[int], int]] = {}  # kind, shape of a row, bytes of the file
     with ExitStack() as stack:
         files = {name: stack.enter_context(open(folder / name, "wb")) for name in _NAMES}
         for part in parts:
@@ -157,25 +157,27 @@ def _write(parts: Iterator[dict[str, NDArray[Any]]], folder: Path, meta: dict[st
         joined = _join(small)
         for name in _NAMES:
             column = getattr(joined, name)
-            layout[name] = (column.dtype.str, list(column.shape[1:]))
-            if len(column):
-                files[name].write(column.tobytes())
+            files[name].write(column.tobytes())
+            layout[name] = (column.dtype.str, list(column.shape[1:]), files[name].tell())
     (folder / _META_FILE).write_text(json.dumps(meta | {"layout": layout}))
 
 
 def _is_complete(folder: Path, meta: dict[str, Any]) -> bool:
+    """Whether `_write` came to its end, for this dataset, and no file was cut or lost since."""
     try:
         stored = json.loads((folder / _META_FILE).read_text())
-    except (OSError, ValueError):
+        layout = stored.pop("layout")
+        sizes = {name: (folder / name).stat().st_size for name in _NAMES}
+        return bool(stored == meta and sizes == {name: layout[name][2] for name in layout})
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, IndexError):
         return False
-    return isinstance(stored, dict) and all(stored.get(key) == meta[key] for key in meta)
 
 
 def _open(folder: Path) -> GraphSet:
     layout = json.loads((folder / _META_FILE).read_text())["layout"]
     columns = {}
     for name in _NAMES:
-        kind, shape = layout[name]
+        kind, shape, _ = layout[name]
         flat = np.memmap(folder / name, np.dtype(kind), mode="r")
         columns[name] = flat.reshape(-1, *shape) if shape else flat
     return GraphSet(**columns)

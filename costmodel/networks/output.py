@@ -70,7 +70,7 @@ class Normaliser(nn.Module):
     def fit(self, rows: Tensor) -> None:
         """Columns that hardly vary are not blown up."""
         self.mean.copy_(rows.mean(dim=0))
-        self.scale.copy_(1 / rows.std(dim=0).clamp_min(1e-2))
+        self.scale.copy_(1 / rows.std(dim=0, correction=0).clamp_min(1e-2))
 
     def forward(self, rows: Tensor) -> Tensor:
         return (rows - self.mean) * self.scale

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from placer.decision import Decisions
@@ -118,3 +119,17 @@ def require_routes(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> No
         0 <= decisions.channels.min() <= decisions.channels.max() < num_channels
     ):
         raise InputError(f"{where}: channels must lie in 0 to {num_channels - 1}")
+    if not _parents_come_first(starts, decisions.parents):
+        raise InputError(
+            f"{where}: a parent is no earlier node of its route; parents stand before children"
+        )
+
+
+@njit(cache=True)
+def _parents_come_first(starts: LongArray, parents: IntArray) -> bool:
+    for d in range(starts.shape[0]):
+        for flow in range(starts.shape[1] - 1):
+            for node in range(starts[d, flow] + 1, starts[d, flow + 1]):
+                if not 0 <= parents[node] < node - starts[d, flow]:
+                    return False
+    return True
