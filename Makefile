@@ -38,8 +38,9 @@ test-fast: $(STAMP)  ## run the tests that take no more than seconds
 dataset: $(STAMP)  ## make a dataset; ARGS="size=demo|default|full seed=0 ..." (conf/dataset.yaml)
 	$(PYTHON) -m costmodel.dataset $(ARGS)
 
-bench: $(STAMP)  ## measure the speed of the simulator
+bench: $(STAMP)  ## measure the speed of the simulator, the placer and the encoding
 	$(PYTHON) -m placer.bench
+	$(PYTHON) -m costmodel.bench
 
 lint: $(STAMP)  ## check style, format and types
 	$(PYTHON) -m ruff check

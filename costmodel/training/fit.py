@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -88,6 +89,8 @@ def fit(
     )  # fmt: skip
     trainer = _trainer(config.trainer, [checkpoint, *callbacks], logger, show_progress)
     last = folder / LAST_CHECKPOINT
+    if last.exists():
+        _require_whole(last)
     with _quiet():
         trainer.fit(
             module, _learn_loader(learn, config.trainer, seed), _plain_loader(validate),
@@ -132,6 +135,15 @@ def _claim(folder: Path, origin: dict[str, Any]) -> None:
             "another folder, or remove this one to start anew"
         )
     write_atomic(path, text)
+
+
+def _require_whole(checkpoint: Path) -> None:
+    try:
+        torch.load(checkpoint, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
+        raise InputError(
+            f"{checkpoint} is damaged, the run cannot go on from it; remove it to start anew"
+        ) from error
 
 
 def _fit_normaliser(network: torch.nn.Module, learn: Selection) -> None:

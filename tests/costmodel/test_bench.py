@@ -1,0 +1,30 @@
+"""The benchmark prints a table, and encoding is fast enough."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from costmodel import bench
+from placer.config import load_fabric
+from placer.workloads import FAMILIES
+from tests.placer.test_bench import cells
+
+LEAST_RATE = 3_000  # decisions per second and core
+
+
+@pytest.mark.slow
+def test_decisions_are_encoded_fast_for_every_family() -> None:
+    console = Console(file=StringIO(), width=120)
+    bench.bench_decisions(load_fabric("small"), console)
+    assert isinstance(console.file, StringIO)
+    text = console.file.getvalue()
+    assert "decisions per second on small" in text
+    rows = cells(text)
+    assert list(rows) == list(FAMILIES)
+    for units, flows, *rates in rows.values():
+        assert int(units) > 0 and int(flows) > 0
+        assert len(rates) == 3 and all(float(rate) > 0 for rate in rates)
+        assert float(rates[0]) >= LEAST_RATE
