@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 
 import numpy as np
@@ -15,15 +16,17 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from costmodel.encoding import encode, netlist_features
+from costmodel.encoding import Encoded, NetlistFeatures, encode, netlist_features
 from costmodel.encoding.batch import make_batch
 from costmodel.encoding.graph_set import graph_set
 from costmodel.networks import build_network
 from costmodel.networks.flow import FlowConfig
 from placer.bench import SAMPLE_CYCLES, seconds
 from placer.config import load_fabric
+from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.lowering import draw_netlist
+from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
 from placer.workloads import FAMILIES
@@ -44,12 +47,12 @@ def bench_decisions(fabric: Fabric, console: Console) -> None:
         netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
         sites = random_sites(fabric, netlist, NUM_DECISIONS, seed=0)
         decisions = route(fabric, netlist, sites, method=RoutingMethod.MIXED)
-        graphs = graph_set([(netlist_features(netlist), encode(fabric, netlist, decisions))])
+        graphs = graph_set([_encode(fabric, netlist, decisions)])
         batch = make_batch(graphs, ids)
         steps: list[Callable[[], object]] = [
-            lambda n=netlist, d=decisions: (netlist_features(n), encode(fabric, n, d)),
-            lambda g=graphs: make_batch(g, ids),
-            lambda b=batch: network(b),
+            partial(_encode, fabric, netlist, decisions),
+            partial(make_batch, graphs, ids),
+            partial(network, batch),
         ]
         with torch.inference_mode():
             rates = [NUM_DECISIONS / min(seconds(step) for _ in range(REPEATS)) for step in steps]
@@ -57,6 +60,12 @@ def bench_decisions(fabric: Fabric, console: Console) -> None:
             family, str(netlist.num_units), str(netlist.num_flows), *(f"{r:.0f}" for r in rates)
         )
     console.print(table)
+
+
+def _encode(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions
+) -> tuple[NetlistFeatures, Encoded]:
+    return netlist_features(netlist), encode(fabric, netlist, decisions)
 
 
 def main() -> None:

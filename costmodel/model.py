@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-import pickle
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,12 +80,7 @@ class Model:
     @classmethod
     def load(cls, path: str | Path) -> Model:
         """Raises InputError when the file is no model of this version."""
-        try:
-            document = torch.load(path, map_location="cpu", weights_only=True)
-        except OSError as error:
-            raise InputError(f"cannot read the model {path}: {error.strerror or error}") from error
-        except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
-            raise InputError(f"{path} is no model file, or damaged; train it again") from error
+        document = read_archive(Path(path), "train it again")
         try:
             return cls._from(document)
         except InputError as error:
@@ -109,6 +104,25 @@ class Model:
             sigma_scale, origin = float(document["sigma_scale"]), json.loads(document["origin"])
             if not 0 < sigma_scale < np.inf or not isinstance(origin, dict):
                 raise ValueError(f"sigma_scale={sigma_scale}, origin={origin!r:.40}")
+            if not all(weights.isfinite().all() for weights in network.parameters()):
+                raise ValueError("some weights are not finite")
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise InputError(f"is not complete ({error!r:.200}); train it again") from error
         return cls(config, network, sigma_scale, origin)
+
+
+def read_archive(path: Path, advice: str) -> object:
+    """What `torch.save` wrote, without running code from the file.
+
+    Raises InputError that ends with `advice` when the file is damaged or something else.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # foreign bytes can end in any error
+        raise InputError(f"{path} is no file of tensors, or damaged; {advice}") from error

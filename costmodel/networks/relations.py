@@ -73,6 +73,8 @@ def mean(edges: Any, messages: Tensor) -> Tensor:
 
 def largest(edges: Any, messages: Tensor) -> Tensor:
     """Largest message to each receiver, by column; 0 where there are none."""
+    if not edges.num_edges():  # DGL would give the first sender a gradient
+        return messages.new_zeros(edges.num_nodes("receiver"), messages.shape[1])
     result: Tensor = dgl.ops.copy_u_max(edges, messages.contiguous())
     return torch.where(torch.isinf(result), 0.0, result)  # DGL: -inf where there are none
 

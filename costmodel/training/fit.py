@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from lightning.pytorch.loggers import Logger
 from torch.utils.data import DataLoader
 
 from costmodel.labelled import Selection
-from costmodel.model import BATCH_SIZE, Model
+from costmodel.model import BATCH_SIZE, Model, read_archive
 from costmodel.networks import NetworkConfig, build_network, describe_network
 from costmodel.networks.flow import FlowConfig, FlowNetwork
 from costmodel.training.losses import LossConfig
@@ -90,7 +89,7 @@ def fit(
     trainer = _trainer(config.trainer, [checkpoint, *callbacks], logger, show_progress)
     last = folder / LAST_CHECKPOINT
     if last.exists():
-        _require_whole(last)
+        read_archive(last, "remove it to start anew")
     with _quiet():
         trainer.fit(
             module, _learn_loader(learn, config.trainer, seed), _plain_loader(validate),
@@ -135,15 +134,6 @@ def _claim(folder: Path, origin: dict[str, Any]) -> None:
             "another folder, or remove this one to start anew"
         )
     write_atomic(path, text)
-
-
-def _require_whole(checkpoint: Path) -> None:
-    try:
-        torch.load(checkpoint, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
-        raise InputError(
-            f"{checkpoint} is damaged, the run cannot go on from it; remove it to start anew"
-        ) from error
 
 
 def _fit_normaliser(network: torch.nn.Module, learn: Selection) -> None:

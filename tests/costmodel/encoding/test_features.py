@@ -108,7 +108,7 @@ def test_names_of_columns_are_different_and_tell_of_no_time() -> None:
     assert not [c for c in UNIT_COLUMNS + FLOW_COLUMNS if any(word in c for word in predicted)]
 
 
-def test_features_come_from_the_netlist_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_come_from_the_netlist_alone() -> None:
     # No simulator, heuristic or demand is in reach of the module.
     modules = {getattr(value, "__module__", "") for value in vars(features).values()}
     known = {"placer.errors", "placer.fabric", "placer.netlist", "placer.ops"}
