@@ -116,7 +116,8 @@ def test_relations_are_the_columns_of_the_batch(seed: int) -> None:
     going_on = [(lane, before) for _, lane, before in visits if before >= 0]
     assert edges_of(edges.next_to_lane) == sorted(going_on)
     assert edges_of(edges.before_to_lane) == sorted((b, a) for a, b in going_on)
-    assert edges_of(edges.lane_to_link) == list(enumerate(batch.lane_link.tolist()))
+    link_of = batch.lane_link.tolist()
+    assert edges_of(edges.flow_to_link) == sorted((flow, link_of[lane]) for flow, lane, _ in visits)
     assert edges_of(edges.end_to_flow) == [(end, flow) for end, (flow, _) in ends]
     assert edges_of(edges.end_to_unit) == [(end, unit) for end, (_, unit) in ends]
     assert edges_of(edges.flow_to_source) == list(enumerate(batch.flow_source.tolist()))
