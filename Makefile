@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset test test-fast bench lint format clean
+.PHONY: help install demo dataset evaluate test test-fast bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +35,11 @@ test: $(STAMP)  ## run all tests on two cores
 test-fast: $(STAMP)  ## run the tests that take no more than seconds
 	$(PYTHON) -m pytest -n 2 -m "not slow"
 
-dataset: $(STAMP)  ## make a dataset; ARGS="size=demo|default|full seed=0 ..." (conf/dataset.yaml)
+dataset: $(STAMP)  ## make a dataset; ARGS="size=demo|default|full|transfer seed=0 ..." (conf/dataset.yaml)
 	$(PYTHON) -m costmodel.dataset $(ARGS)
+
+evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="data=... methods=[...]" (conf/evaluate.yaml)
+	$(PYTHON) -m costmodel.evaluate $(ARGS)
 
 bench: $(STAMP)  ## measure the speed of the simulator, the placer and the encoding
 	$(PYTHON) -m placer.bench

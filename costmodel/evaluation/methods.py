@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
 from typing import Protocol
 
 import numpy as np
+import torch
 
 from costmodel.baselines.boosting import Boosting
 from costmodel.baselines.heuristic import CalibratedHeuristic, RawHeuristic
@@ -54,7 +56,9 @@ class Recipe:
         if self.model not in allowed:
             raise InputError(f"unknown model {self.model!r}; allowed: {', '.join(allowed)}")
         if self.overrides and self.model in BASELINES:
-            raise InputError(f"model {self.model!r} knows no overrides: {', '.join(self.overrides)}")
+            raise InputError(
+                f"model {self.model!r} knows no overrides: {', '.join(self.overrides)}"
+            )
 
 
 def fit(recipe: Recipe, train: Selection, seed: int, num_threads: int) -> Predictor:
@@ -69,10 +73,8 @@ def fit(recipe: Recipe, train: Selection, seed: int, num_threads: int) -> Predic
 
 
 def _fit_network(recipe: Recipe, train: Selection, seed: int, num_threads: int) -> Predictor:
-    import torch  # baselines do without
-
-    from costmodel import training
-
+    """The only way to networks; imported here since baselines do without."""
+    training = import_module("costmodel.training")
     torch.set_num_threads(num_threads)
     predictor: Predictor = training.fit(recipe.model, recipe.overrides, train, seed)
     return predictor

@@ -1,0 +1,115 @@
+"""Command: compare methods on decisions that they have not seen (conf/evaluate.yaml)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from costmodel.evaluation.jobs import Plan, Seeds, Sources, how_to_make
+from costmodel.evaluation.methods import Recipe
+from costmodel.evaluation.report import REPORT_FILE, Summary, publish, write_report
+from costmodel.evaluation.run import run_plan
+from placer.command import make_console
+from placer.config import run_command, to_dataclass
+from placer.errors import InputError
+from placer.executor import ExecutorKind
+from placer.files import require_folder
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateConfig:
+    """What `conf/evaluate.yaml` holds."""
+
+    data: Path
+    cache: Path
+    transfers: dict[str, Path]
+    methods: tuple[str, ...]
+    ablations: tuple[str, ...]
+    main: str
+    recipes: dict[str, Recipe]
+    seeds: Seeds
+    max_folds: int | None
+    workers: int | None
+    executor: ExecutorKind
+    ray_address: str | None
+    output: Path
+    publish: Path | None
+
+    def chosen(self, names: tuple[str, ...]) -> dict[str, Recipe]:
+        """Raises InputError for a name without a recipe."""
+        for name in names:
+            if name not in self.recipes:
+                raise InputError(
+                    f"unknown method {name!r}; allowed (recipes): {', '.join(self.recipes)}"
+                )
+        return {name: self.recipes[name] for name in names}
+
+    def plan(self, transfers: dict[str, Path]) -> Plan:
+        return Plan(
+            sources=Sources(self.data, self.cache, transfers),
+            methods=self.chosen(self.methods),
+            ablations=self.chosen(self.ablations),
+            seeds=self.seeds,
+            max_folds=self.max_folds,
+        )
+
+
+def main(config: DictConfig) -> None:
+    """Entry point."""
+    settings = to_dataclass(EvaluateConfig, config)
+    console = make_console()
+    for folder in (settings.output, settings.publish):
+        if folder is not None:
+            require_folder(folder)
+    plan = settings.plan(_present(settings, console))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        bar = progress.add_task("jobs", total=None)
+        finished = run_plan(
+            plan,
+            settings.output,
+            executor=settings.executor,
+            workers=len(os.sched_getaffinity(0)) if settings.workers is None else settings.workers,
+            ray_address=settings.ray_address,
+            on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    command = shlex.join(["python", "-m", "costmodel.evaluate", *sys.argv[1:]])
+    summary = write_report(plan, finished, settings.output, main=settings.main, command=command)
+    _print(console, summary)
+    console.print(f"written to {settings.output / REPORT_FILE}")
+    if settings.publish is not None:
+        publish(settings.output, settings.publish)
+        console.print(f"copied to {settings.publish}")
+
+
+def _present(settings: EvaluateConfig, console: Console) -> dict[str, Path]:
+    """Transfers whose datasets are there."""
+    present = {}
+    for fabric, folder in settings.transfers.items():
+        if folder.is_dir():
+            present[fabric] = folder
+        elif settings.seeds.transfer:
+            console.print(f"transfer to {fabric} left out: {how_to_make(fabric, folder)}")
+    return present
+
+
+def _print(console: Console, summary: Summary) -> None:
+    header, *rows = summary.table
+    table = Table(*map(str, header), title=f"{summary.split} split, unseen decisions")
+    for row in rows:
+        table.add_row(*map(str, row))
+    console.print(table)
+    for line in summary.winners:
+        console.print(line)
+
+
+if __name__ == "__main__":
+    run_command(main, "evaluate")

@@ -1,0 +1,220 @@
+"""The jobs of an evaluation: each fits one method to one training set and predicts its test set."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costmodel.dataset.splits import SplitKind
+from costmodel.encoding.features import FEATURE_VERSION
+from costmodel.evaluation.methods import Recipe
+from costmodel.labelled import Labelled, Selection, open_labelled
+from placer.config import CONF_DIR
+from placer.errors import InputError
+
+KIND = "dataflow-costmodel evaluation job"
+SCHEMA_VERSION = 1
+MAIN_SPLIT = SplitKind.GRAPH.value  # the one to decide on
+
+# What predictions depend on besides data and recipe; reports and commands may change freely.
+_SOURCES = (
+    "baselines", "encoding", "losses", "networks", "training", "calibration.py", "labelled.py",
+    "losses.py", "evaluation/methods.py",
+)  # fmt: skip
+_CONFIGS = ("model", "loss", "trainer", "train.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Seeds of each kind of split; none: the split is left out."""
+
+    graph: tuple[int, ...]
+    random: tuple[int, ...]
+    family: tuple[int, ...]
+    transfer: tuple[int, ...]
+    ablation: tuple[int, ...]  # by graph
+
+    def __post_init__(self) -> None:
+        for name, seeds in asdict(self).items():
+            if len(set(seeds)) != len(seeds) or min(seeds, default=0) < 0:
+                raise InputError(f"seeds.{name}={list(seeds)}; allowed: different ones from 0 on")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Folders of the datasets."""
+
+    data: Path
+    cache: Path  # for encoded decisions
+    transfers: dict[str, Path] = field(default_factory=dict)  # fabric -> dataset that is tested
+
+    @property
+    def main(self) -> Labelled:
+        return _open(self.data, self.cache)
+
+    def tested(self, split: str) -> Labelled:
+        """The dataset that holds the test decisions of a split."""
+        return _open(self.transfers.get(split, self.data), self.cache)
+
+    def require_transfers(self) -> None:
+        """Raise InputError when a dataset is not lowered for the fabric that it stands for."""
+        for fabric, folder in self.transfers.items():
+            found = self.tested(fabric).fabric.name
+            if found != fabric or found == self.main.fabric.name:
+                raise InputError(
+                    f"transfers.{fabric}: the dataset {folder} was made for fabric {found!r}, the "
+                    f"main one for {self.main.fabric.name!r}; needed one for {fabric!r} and "
+                    f"another main one; {how_to_make(fabric, folder)}"
+                )
+
+
+def how_to_make(fabric: str, folder: Path) -> str:
+    """The command that makes a dataset to transfer to."""
+    return f'make it: make dataset ARGS="fabric={fabric} size=transfer seed=1 output={folder}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training and one test; `fold` is 0 for a transfer."""
+
+    method: str
+    recipe: Recipe
+    split: str  # value of SplitKind, or the fabric that is transferred to
+    fold: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.method}: {self.split} split, fold {self.fold}, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that an evaluation computes."""
+
+    sources: Sources
+    methods: dict[str, Recipe]
+    ablations: dict[str, Recipe]
+    seeds: Seeds
+    max_folds: int | None = None  # of each split; for trials
+
+    def __post_init__(self) -> None:
+        for name, recipe in self.ablations.items():
+            if recipe.base not in self.methods:
+                raise InputError(
+                    f"ablation {name!r} is compared with {recipe.base!r}, which is not among the "
+                    f"methods: {', '.join(self.methods)}"
+                )
+        if self.ablations and self.seeds.ablation and not self.seeds.graph:
+            raise InputError("seeds.graph=[] with ablations, which are compared by graph")
+        if self.max_folds is not None and self.max_folds < 1:
+            raise InputError(f"max_folds={self.max_folds}; allowed: null, or 1 and more")
+        if not self.methods:
+            raise InputError("methods=[]; name one or more")
+
+    def jobs(self) -> list[Job]:
+        """In order of importance. Raises InputError when there are none."""
+        seeds = self.seeds
+        jobs = [
+            *self._jobs(self.methods, SplitKind.GRAPH.value, seeds.graph),
+            *self._jobs(self.ablations, SplitKind.GRAPH.value, seeds.ablation),
+            *self._jobs(self.methods, SplitKind.FAMILY.value, seeds.family),
+            *(
+                job
+                for fabric in self.sources.transfers
+                for job in self._jobs(self.methods, fabric, seeds.transfer)
+            ),
+            *self._jobs(self.methods, SplitKind.RANDOM.value, seeds.random),
+        ]
+        if not jobs:
+            raise InputError("no jobs: all of seeds.* are empty")
+        return list(dict.fromkeys(jobs))
+
+    def _jobs(
+        self, methods: dict[str, Recipe], split: str, seeds: tuple[int, ...]
+    ) -> Iterator[Job]:
+        for seed in seeds:
+            for method, recipe in methods.items():
+                for fold in range(self._folds(split)):
+                    yield Job(method, recipe, split, fold, seed)
+
+    def _folds(self, split: str) -> int:
+        if split in self.sources.transfers:
+            return 1
+        num = self.sources.main.splits.folds(SplitKind(split))
+        if not num:
+            raise InputError(
+                f"{split} split: the dataset {self.sources.data} has only one family; leave it "
+                f"out with seeds.{split}=[]"
+            )
+        return num if self.max_folds is None else min(num, self.max_folds)
+
+
+def selections(sources: Sources, split: str, fold: int) -> tuple[Selection, Selection]:
+    """What a job trains and tests with. Raises InputError when either is empty."""
+    main, tested = sources.main, sources.tested(split)
+    if split in sources.transfers:
+        train, test = np.arange(len(main)), np.arange(len(tested))
+    else:
+        parts = main.splits.fold(SplitKind(split), fold)
+        train, test = parts.train, parts.test
+    for name, ids in (("train", train), ("test", test)):
+        if not len(ids):
+            raise InputError(
+                f"{split} split, fold {fold}: no decisions to {name} with; the dataset is too "
+                f"small for this split, leave it out with seeds.{split}=[]"
+            )
+    return Selection(main, train), Selection(tested, test)
+
+
+def origin(sources: Sources, job: Job) -> dict[str, Any]:
+    """Everything that the predictions of a job depend on, as JSON holds it."""
+    train, test = selections(sources, job.split, job.fold)
+    return {
+        "kind": KIND,
+        "schema": SCHEMA_VERSION,
+        "model": job.recipe.model,
+        "overrides": list(job.recipe.overrides),
+        "seed": job.seed,
+        "features": FEATURE_VERSION,
+        "train_dataset": train.data.content_hash,
+        "train_ids": _digest(train.ids.tobytes()),
+        "test_dataset": test.data.content_hash,
+        "test_ids": _digest(test.ids.tobytes()),
+        "code": code_version(),
+    }
+
+
+def file_stem(job: Job, made_by: dict[str, Any]) -> str:
+    """Name of the files of a job, without their endings; another origin, another name."""
+    digest = _digest(json.dumps(made_by, sort_keys=True).encode())
+    return f"{job.split}-{job.method}-fold{job.fold}-seed{job.seed}-{digest}"
+
+
+@lru_cache
+def code_version() -> str:
+    """Hash of the sources and settings of all models."""
+    package = Path(__file__).parent.parent
+    roots = [package / name for name in _SOURCES] + [CONF_DIR / name for name in _CONFIGS]
+    files = {path for root in roots for path in (root, *root.rglob("*")) if path.is_file()}
+    digest = hashlib.sha256()
+    for path in sorted(path for path in files if path.suffix in (".py", ".yaml")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=4)
+def _open(folder: Path, cache: Path) -> Labelled:
+    """Once per process: jobs of a worker share the dataset."""
+    return open_labelled(folder, cache)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
