@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -14,14 +16,46 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from costmodel.evaluation.jobs import Plan, Seeds, Sources, how_to_make
-from costmodel.evaluation.methods import Recipe
+from costmodel.evaluation.methods import Baseline, Method, Published
 from costmodel.evaluation.report import REPORT_FILE, Summary, publish, write_report
 from costmodel.evaluation.run import run_plan
+from costmodel.training import TrainConfig
 from placer.command import make_console
-from placer.config import run_command, to_dataclass
+from placer.config import choices, compose_config, run_command, to_dataclass
 from placer.errors import InputError
 from placer.executor import ExecutorKind
 from placer.files import require_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A method as `recipes` describe it."""
+
+    model: str  # a baseline, or a file in conf/model
+    overrides: tuple[str, ...] = ()  # of conf/train.yaml; networks only
+    base: str | None = None
+    published: Published | None = None
+
+    def method(self) -> Method:
+        """Raises InputError for an unknown model or override."""
+        baselines = [baseline.value for baseline in Baseline]
+        allowed = (*baselines, *choices("model"))
+        if self.model not in allowed:
+            raise InputError(f"unknown model {self.model!r}; allowed: {', '.join(allowed)}")
+        if self.model not in baselines:
+            config = _train_config([f"model={self.model}", *self.overrides])
+            return Method(config, self.base, self.published)
+        if self.overrides:
+            raise InputError(f"model {self.model!r} knows no overrides; seen {self.overrides[0]!r}")
+        return Method(Baseline(self.model), self.base, self.published)
+
+
+def _train_config(overrides: Sequence[str]) -> TrainConfig:
+    """What `python -m costmodel.train` would train with."""
+    config: TrainConfig = import_module("costmodel.train").train_config(
+        compose_config("train", overrides)
+    )
+    return config
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +77,14 @@ class EvaluateConfig:
     output: Path
     publish: Path | None
 
-    def chosen(self, names: tuple[str, ...]) -> dict[str, Recipe]:
+    def chosen(self, names: tuple[str, ...]) -> dict[str, Method]:
         """Raises InputError for a name without a recipe."""
         for name in names:
             if name not in self.recipes:
                 raise InputError(
                     f"unknown method {name!r}; allowed (recipes): {', '.join(self.recipes)}"
                 )
-        return {name: self.recipes[name] for name in names}
+        return {name: self.recipes[name].method() for name in names}
 
     def plan(self, transfers: dict[str, Path]) -> Plan:
         return Plan(

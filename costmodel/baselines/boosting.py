@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from costmodel.baselines.heuristic import log_spread
 from costmodel.baselines.pooled import pooled_features
 from costmodel.labelled import Prediction, Selection
-from placer.errors import InputError
+from costmodel.training.fit import split_validation
 
 VALIDATION_SHARE = 0.15  # of the netlists of the training set
 
@@ -27,10 +27,9 @@ class Boosting:
     def fit(cls, train: Selection, seed: int) -> Boosting:
         """Stops adding trees when netlists that were held back get no better.
 
-        Raises InputError when there are fewer than two netlists.
+        Raises InputError when there are fewer than two different netlists.
         """
-        held_back = _hold_back(train.netlist, seed)
-        features, target = _features(train), np.log(train.throughput)
+        learn, validate = split_validation(train, VALIDATION_SHARE, seed)
         trees = HistGradientBoostingRegressor(
             learning_rate=0.05,
             max_iter=1000,
@@ -41,14 +40,14 @@ class Boosting:
             n_iter_no_change=40,
             random_state=seed,
         )
+        validation = _features(validate)
         trees.fit(
-            features[~held_back],
-            target[~held_back],
-            X_val=features[held_back],
-            y_val=target[held_back],
+            _features(learn),
+            np.log(learn.throughput),
+            X_val=validation,
+            y_val=np.log(validate.throughput),
         )
-        validated = np.exp(trees.predict(features[held_back]))
-        return cls(trees, log_spread(validated, train.throughput[held_back]))
+        return cls(trees, log_spread(np.exp(trees.predict(validation)), validate.throughput))
 
     def predict(self, selection: Selection) -> Prediction:
         log_throughput = self.trees.predict(_features(selection))
@@ -57,16 +56,3 @@ class Boosting:
 
 def _features(selection: Selection) -> NDArray[np.float64]:
     return pooled_features(selection.data.graphs, selection.ids)
-
-
-def _hold_back(netlist: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
-    """Decisions of some netlists, chosen at random."""
-    netlists = np.unique(netlist)
-    if len(netlists) < 2:
-        raise InputError(
-            f"boosting: {len(netlists)} netlists to learn from; needed 2 or more, since some are "
-            "held back for validation; use a larger dataset"
-        )
-    num = min(max(round(len(netlists) * VALIDATION_SHARE), 1), len(netlists) - 1)
-    chosen = np.random.default_rng(seed).permutation(netlists)[:num]
-    return np.isin(netlist, chosen)

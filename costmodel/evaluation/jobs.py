@@ -14,21 +14,19 @@ import numpy as np
 
 from costmodel.dataset.splits import SplitKind
 from costmodel.encoding.features import FEATURE_VERSION
-from costmodel.evaluation.methods import Recipe
+from costmodel.evaluation.methods import Method, describe
 from costmodel.labelled import Labelled, Selection, open_labelled
-from placer.config import CONF_DIR
 from placer.errors import InputError
 
 KIND = "dataflow-costmodel evaluation job"
 SCHEMA_VERSION = 1
 MAIN_SPLIT = SplitKind.GRAPH.value  # the one to decide on
 
-# What predictions depend on besides data and recipe; reports and commands may change freely.
+# What predictions depend on besides data and settings; reports and commands may change freely.
 _SOURCES = (
-    "baselines", "encoding", "losses", "networks", "training", "calibration.py", "labelled.py",
-    "losses.py", "evaluation/methods.py",
+    "baselines", "encoding", "networks", "training", "calibration.py", "labelled.py", "model.py",
+    "evaluation/methods.py",
 )  # fmt: skip
-_CONFIGS = ("model", "loss", "trainer", "train.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +82,14 @@ def how_to_make(fabric: str, folder: Path) -> str:
 class Job:
     """One training and one test; `fold` is 0 for a transfer."""
 
-    method: str
-    recipe: Recipe
+    name: str  # of the method
+    method: Method
     split: str  # value of SplitKind, or the fabric that is transferred to
     fold: int
     seed: int
 
     def __str__(self) -> str:
-        return f"{self.method}: {self.split} split, fold {self.fold}, seed {self.seed}"
+        return f"{self.name}: {self.split} split, fold {self.fold}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +97,16 @@ class Plan:
     """Everything that an evaluation computes."""
 
     sources: Sources
-    methods: dict[str, Recipe]
-    ablations: dict[str, Recipe]
+    methods: dict[str, Method]
+    ablations: dict[str, Method]
     seeds: Seeds
     max_folds: int | None = None  # of each split; for trials
 
     def __post_init__(self) -> None:
-        for name, recipe in self.ablations.items():
-            if recipe.base not in self.methods:
+        for name, method in self.ablations.items():
+            if method.base not in self.methods:
                 raise InputError(
-                    f"ablation {name!r} is compared with {recipe.base!r}, which is not among the "
+                    f"ablation {name!r} is compared with {method.base!r}, which is not among the "
                     f"methods: {', '.join(self.methods)}"
                 )
         if self.ablations and self.seeds.ablation and not self.seeds.graph:
@@ -137,12 +135,12 @@ class Plan:
         return list(dict.fromkeys(jobs))
 
     def _jobs(
-        self, methods: dict[str, Recipe], split: str, seeds: tuple[int, ...]
+        self, methods: dict[str, Method], split: str, seeds: tuple[int, ...]
     ) -> Iterator[Job]:
         for seed in seeds:
-            for method, recipe in methods.items():
+            for name, method in methods.items():
                 for fold in range(self._folds(split)):
-                    yield Job(method, recipe, split, fold, seed)
+                    yield Job(name, method, split, fold, seed)
 
     def _folds(self, split: str) -> int:
         if split in self.sources.transfers:
@@ -179,8 +177,7 @@ def origin(sources: Sources, job: Job) -> dict[str, Any]:
     return {
         "kind": KIND,
         "schema": SCHEMA_VERSION,
-        "model": job.recipe.model,
-        "overrides": list(job.recipe.overrides),
+        "method": describe(job.method.config),
         "seed": job.seed,
         "features": FEATURE_VERSION,
         "train_dataset": train.data.content_hash,
@@ -194,17 +191,18 @@ def origin(sources: Sources, job: Job) -> dict[str, Any]:
 def file_stem(job: Job, made_by: dict[str, Any]) -> str:
     """Name of the files of a job, without their endings; another origin, another name."""
     digest = _digest(json.dumps(made_by, sort_keys=True).encode())
-    return f"{job.split}-{job.method}-fold{job.fold}-seed{job.seed}-{digest}"
+    return f"{job.split}-{job.name}-fold{job.fold}-seed{job.seed}-{digest}"
 
 
 @lru_cache
 def code_version() -> str:
-    """Hash of the sources and settings of all models."""
+    """Hash of the sources of all models."""
     package = Path(__file__).parent.parent
-    roots = [package / name for name in _SOURCES] + [CONF_DIR / name for name in _CONFIGS]
-    files = {path for root in roots for path in (root, *root.rglob("*")) if path.is_file()}
+    roots = [package / name for name in _SOURCES]
     digest = hashlib.sha256()
-    for path in sorted(path for path in files if path.suffix in (".py", ".yaml")):
+    for path in sorted(path for root in roots for path in (root, *root.rglob("*.py"))):
+        if path.is_dir():
+            continue
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

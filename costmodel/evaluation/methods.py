@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from importlib import import_module
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ import torch
 from costmodel.baselines.boosting import Boosting
 from costmodel.baselines.heuristic import CalibratedHeuristic, RawHeuristic
 from costmodel.labelled import Prediction, Selection
-from placer.config import choices
+from costmodel.training import TrainConfig
+from costmodel.training import fit as fit_network
 from placer.errors import InputError
 
 
@@ -31,9 +32,6 @@ class Baseline(Enum):
     BOOSTING = "boosting"  # trees on pooled features
 
 
-BASELINES = tuple(baseline.value for baseline in Baseline)
-
-
 class Published(Enum):
     """Rows of the published ablation table (Guha et al.) that a method may stand beside."""
 
@@ -43,57 +41,58 @@ class Published(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to make a predictor."""
+class Method:
+    """How to make a predictor, and what to compare it with."""
 
-    model: str  # a baseline, or a file in conf/model
-    overrides: tuple[str, ...] = ()  # of the configuration of training; networks only
+    config: Baseline | TrainConfig
     base: str | None = None  # an ablation: the method that it takes something away from
     published: Published | None = None
 
-    def __post_init__(self) -> None:
-        allowed = (*BASELINES, *choices("model"))
-        if self.model not in allowed:
-            raise InputError(f"unknown model {self.model!r}; allowed: {', '.join(allowed)}")
-        if self.overrides and self.model in BASELINES:
-            raise InputError(
-                f"model {self.model!r} knows no overrides: {', '.join(self.overrides)}"
-            )
+
+def describe(config: Baseline | TrainConfig) -> dict[str, Any]:
+    """Everything that decides what is learned, as JSON holds it."""
+    return {"baseline": config.value} if isinstance(config, Baseline) else config.describe()
 
 
-def fit(recipe: Recipe, train: Selection, seed: int, num_threads: int) -> Predictor:
-    """A predictor that has seen `train` only; validation takes whole netlists out of it."""
-    if recipe.model == Baseline.HEURISTIC.value:
-        return RawHeuristic()
-    if recipe.model == Baseline.CALIBRATED.value:
-        return CalibratedHeuristic.fit(train)
-    if recipe.model == Baseline.BOOSTING.value:
-        return Boosting.fit(train, seed)
-    return _fit_network(recipe, train, seed, num_threads)
+def fit(
+    config: Baseline | TrainConfig,
+    train: Selection,
+    seed: int,
+    *,
+    checkpoints: Path,
+    num_threads: int = 1,
+) -> Predictor:
+    """A predictor that has seen `train` only; validation takes whole netlists out of it.
 
-
-def _fit_network(recipe: Recipe, train: Selection, seed: int, num_threads: int) -> Predictor:
-    """The only way to networks; imported here since baselines do without."""
-    training = import_module("costmodel.training")
-    torch.set_num_threads(num_threads)
-    predictor: Predictor = training.fit(recipe.model, recipe.overrides, train, seed)
-    return predictor
+    The training of a network that was cut off goes on from what it left in `checkpoints`.
+    Raises InputError when there is too little to learn from.
+    """
+    match config:
+        case Baseline.HEURISTIC:
+            return RawHeuristic()
+        case Baseline.CALIBRATED:
+            return CalibratedHeuristic.fit(train)
+        case Baseline.BOOSTING:
+            return Boosting.fit(train, seed)
+    torch.set_num_threads(num_threads)  # unless the configuration says otherwise
+    return fit_network(train, config, seed, checkpoints)
 
 
 def checked_prediction(predictor: Predictor, test: Selection) -> Prediction:
     """What the predictor says of `test`. Raises InputError for values that are none."""
     prediction = predictor.predict(test)
-    columns = {"throughput": prediction.throughput}
+    _require_numbers("throughput", prediction.throughput, len(test))
     if prediction.log_sigma is not None:
-        columns["log_sigma"] = prediction.log_sigma
-    for name, values in columns.items():
-        legal = np.isfinite(values)
-        if name == "throughput":
-            legal &= values > 0
-        if values.shape != (len(test),) or not legal.all():
-            seen = values[~legal][0] if values.shape == (len(test),) else f"shape {values.shape}"
-            raise InputError(
-                f"predicted {name} holds {seen}; needed {len(test)} finite numbers"
-                + (" above 0" if name == "throughput" else "")
-            )
+        _require_numbers("log_sigma", prediction.log_sigma, len(test))
     return prediction
+
+
+def _require_numbers(name: str, values: np.ndarray, num: int) -> None:
+    if values.shape != (num,):
+        raise InputError(f"predicted {name} has shape {values.shape}; needed {num} numbers")
+    legal = np.isfinite(values) & ((values > 0) | (name != "throughput"))
+    if not legal.all():
+        raise InputError(
+            f"predicted {name} is {values[~legal][0]} for {(~legal).sum()} of {num} decisions; "
+            "needed finite numbers, throughput above 0"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ class Task:
 
     sources: Sources
     job: Job
+    checkpoints: Path
     num_threads: int
 
     def __str__(self) -> str:
@@ -57,19 +59,19 @@ def run_plan(
     plan.sources.require_transfers()
     jobs, sources = plan.jobs(), plan.sources
     made_by = {job: origin(sources, job) for job in jobs}
-    outcomes = {
-        job: read_outcome(folder, file_stem(job, made_by[job]), made_by[job]) for job in jobs
-    }
+    stems = {job: file_stem(job, made_by[job]) for job in jobs}
+    outcomes = {job: read_outcome(folder, stems[job], made_by[job]) for job in jobs}
     missing = [job for job in jobs if outcomes[job] is None]
     report = on_progress or (lambda done, total: None)
     report(len(jobs) - len(missing), len(jobs))
     make_folder(folder)
     threads = max(1, len(os.sched_getaffinity(0)) // workers) if workers > 0 else 1
-    tasks = [Task(sources, job, threads) for job in missing]
+    tasks = [Task(sources, job, folder / stems[job], threads) for job in missing]
     results = run_tasks(compute, tasks, kind=executor, workers=workers, ray_address=ray_address)
     for done, (index, outcome) in enumerate(results, len(jobs) - len(missing) + 1):
         job = missing[index]
-        write_outcome(folder, file_stem(job, made_by[job]), made_by[job], outcome)
+        write_outcome(folder, stems[job], made_by[job], outcome)
+        shutil.rmtree(folder / stems[job], ignore_errors=True)
         outcomes[job] = outcome
         report(done, len(jobs))
     return [Finished(job, found) for job in jobs if (found := outcomes[job]) is not None]
@@ -80,7 +82,13 @@ def compute(task: Task) -> Outcome:
     job = task.job
     train, test = selections(task.sources, job.split, job.fold)
     start = time.perf_counter()
-    predictor = fit(job.recipe, train, job.seed, task.num_threads)
+    predictor = fit(
+        job.method.config,
+        train,
+        job.seed,
+        checkpoints=task.checkpoints,
+        num_threads=task.num_threads,
+    )
     fitted = time.perf_counter()
     prediction = checked_prediction(predictor, test)
     return Outcome(prediction, fitted - start, time.perf_counter() - fitted)

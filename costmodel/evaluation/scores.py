@@ -92,7 +92,7 @@ def put_together(sources: Sources, finished: Iterable[Finished]) -> list[Predict
     groups: dict[tuple[str, str, int], list[Finished]] = {}
     for item in finished:
         job = item.job
-        groups.setdefault((job.split, job.method, job.seed), []).append(item)
+        groups.setdefault((job.split, job.name, job.seed), []).append(item)
     return [_join(sources, group) for group in groups.values()]
 
 
@@ -105,7 +105,7 @@ def _join(sources: Sources, group: list[Finished]) -> Predicted:
     known = [sigma for sigma in sigmas if sigma is not None]
     return Predicted(
         split=job.split,
-        method=job.method,
+        method=job.name,
         seed=job.seed,
         ids=ids,
         fold=np.repeat([item.job.fold for item in group], [len(test) for test in tests]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.dataset.report_numbers import ALL
 from costmodel.dataset.report_tables import Rows
-from costmodel.evaluation.methods import Published, Recipe
+from costmodel.evaluation.methods import Method, Published
 from costmodel.evaluation.scores import LEVELS, Scored, Spread
 
 METRICS = {
@@ -68,12 +68,18 @@ class Board:
         return Spread.of([s.metrics.to_dict()[metric] for s in found])
 
 
-def score_rows(board: Board, split: str, family: str, methods: Sequence[str]) -> Rows:
+def score_rows(
+    board: Board,
+    split: str,
+    family: str,
+    methods: Sequence[str],
+    columns: Sequence[str] = tuple(METRICS),
+) -> Rows:
     """One row per method."""
-    rows: Rows = [("method", "seeds", *METRICS)]
+    rows: Rows = [("method", "seeds", *columns)]
     for method in methods:
         seeds = len(board.find(split, family, method))
-        cells = [str(board.spread(split, family, method, name)) for name in METRICS.values()]
+        cells = [str(board.spread(split, family, method, METRICS[name])) for name in columns]
         rows.append((method, seeds, *cells))
     return rows
 
@@ -129,7 +135,7 @@ def _verdict(
     return f"{title} best `{main}` {told[main]:.3f}, next `{second}` {told[second]:.3f}"
 
 
-def ablation_rows(board: Board, split: str, recipes: dict[str, Recipe]) -> Rows:
+def ablation_rows(board: Board, split: str, methods: dict[str, Method]) -> Rows:
     """Ablations beneath the methods that they belong to, with published figures beside them."""
     rows: Rows = [
         (
@@ -138,27 +144,27 @@ def ablation_rows(board: Board, split: str, recipes: dict[str, Recipe]) -> Rows:
         )
     ]  # fmt: skip
     metrics = ("relative_error", "spearman_pooled", "spearman")
-    for method in _by_base(recipes):
-        recipe = recipes[method]
+    for name in _by_base(methods):
+        method = methods[name]
         for family in board.families(split):
-            values = [board.spread(split, family, method, metric) for metric in metrics]
+            values = [board.spread(split, family, name, metric) for metric in metrics]
             changes = ["", "", ""]
-            if recipe.base is not None:
-                base = [board.spread(split, family, recipe.base, m).mean for m in metrics]
+            if method.base is not None:
+                base = [board.spread(split, family, method.base, m).mean for m in metrics]
                 changes = [f"{v.mean - b:+.3f}" for v, b in zip(values, base, strict=True)]
-            known = PUBLISHED[recipe.published].get(family) if recipe.published else None
+            known = PUBLISHED[method.published].get(family) if method.published else None
             published = ("", "") if known is None else tuple(f"{value:.3f}" for value in known)
-            rows.append((method, family, *map(str, values), *changes, *published))
+            rows.append((name, family, *map(str, values), *changes, *published))
     return rows
 
 
-def _by_base(recipes: dict[str, Recipe]) -> list[str]:
+def _by_base(methods: dict[str, Method]) -> list[str]:
     """Methods with ablations, each followed by these."""
-    bases = dict.fromkeys(recipe.base for recipe in recipes.values() if recipe.base is not None)
+    bases = dict.fromkeys(method.base for method in methods.values() if method.base is not None)
     return [
         name
         for base in bases
-        for name in (base, *(n for n, r in recipes.items() if r.base == base))
+        for name in (base, *(n for n, r in methods.items() if r.base == base))
     ]
 
 
