@@ -52,9 +52,8 @@ class Recipe:
 
 def _train_config(overrides: Sequence[str]) -> TrainConfig:
     """What `python -m costmodel.train` would train with."""
-    config: TrainConfig = import_module("costmodel.train").train_config(
-        compose_config("train", overrides)
-    )
+    run_config = import_module("costmodel.training.run").RunConfig
+    config: TrainConfig = to_dataclass(run_config, compose_config("train", overrides)).learning()
     return config
 
 

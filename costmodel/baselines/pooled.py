@@ -130,7 +130,7 @@ def _netlist_features(t: _Tables) -> Iterator[FloatArray]:
     for values, of in ((t.unit, t.unit_of), (t.flow, t.flow_of)):
         for column in values.T:
             yield _sum(of, column, t.num)
-            yield from _statistics(column, of, t.num).T[:2]
+            yield from statistics(column, of, t.num).T[:2]
 
 
 def _route_features(t: _Tables) -> Iterator[FloatArray]:
@@ -183,7 +183,7 @@ def _input_features(t: _Tables) -> Iterator[FloatArray]:
 
 def _all_statistics(num: int, of: LongArray, *columns: FloatArray) -> Iterator[FloatArray]:
     for column in columns:
-        yield from _statistics(column, of, num).T
+        yield from statistics(column, of, num).T
 
 
 def _count(group: LongArray, num: int) -> FloatArray:
@@ -207,7 +207,7 @@ def _most(group: LongArray, values: FloatArray, num: int) -> FloatArray:
     return result
 
 
-def _statistics(values: FloatArray, of: LongArray, num: int) -> FloatArray:
+def statistics(values: FloatArray, of: LongArray, num: int) -> FloatArray:
     """[num, NUM_STATISTICS] of the values of each decision; zeros where there are none."""
     start = np.searchsorted(of, np.arange(num + 1))
     return _statistics_of(np.ascontiguousarray(values), start, np.array(QUANTILES))
