@@ -91,4 +91,5 @@ def compute(task: Task) -> Outcome:
     )
     fitted = time.perf_counter()
     prediction = checked_prediction(predictor, test)
-    return Outcome(prediction, fitted - start, time.perf_counter() - fitted)
+    seconds = fitted - start, time.perf_counter() - fitted
+    return Outcome(prediction, *(round(value, 3) for value in seconds))

@@ -26,7 +26,7 @@ class Outcome:
     """What a job found."""
 
     prediction: Prediction
-    fit_seconds: float
+    fit_seconds: float  # rounded, so that a report after a pause says the same
     predict_seconds: float
 
 
@@ -35,8 +35,8 @@ def write_outcome(folder: Path, stem: str, made_by: dict[str, Any], outcome: Out
     content = _to_bytes(outcome.prediction)
     document = {
         "made_by": made_by,
-        "fit_seconds": round(outcome.fit_seconds, 3),
-        "predict_seconds": round(outcome.predict_seconds, 3),
+        "fit_seconds": outcome.fit_seconds,
+        "predict_seconds": outcome.predict_seconds,
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     write_atomic(folder / f"{stem}.npz", content)

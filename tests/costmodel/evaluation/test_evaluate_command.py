@@ -117,10 +117,16 @@ def test_absent_transfers_are_left_out_with_the_command_that_makes_them(
         ("methods=[heuristik]", "unknown method 'heuristik'; allowed (recipes): heuristic, cal"),
         ("methods=[]", "methods=[]; name one or more"),
         ("recipes.heuristic.model=tree", "unknown model 'tree'; allowed: heuristic, calibrated"),
-        ("+recipes.heuristic.overrides=[a=1]", "model 'heuristic' knows no overrides; seen 'a=1'"),
+        (
+            "+recipes.heuristic.overrides=['a=1']",
+            "model 'heuristic' knows no overrides; seen 'a=1'",
+        ),
         ("ablations=[calibrated]", "ablation 'calibrated' is compared with None, which is not"),
         ("seeds.graph=[-1]", "seeds.graph=[-1]; allowed: different ones from 0 on"),
-        ("data=nowhere", "cannot read dataset nowhere/netlists.parquet"),
+        (
+            "data=nowhere",
+            "dataset nowhere/netlists.parquet: there is no such file; run make dataset",
+        ),
     ],
 )
 def test_wrong_input_gives_one_line_and_code_2(
