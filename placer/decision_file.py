@@ -37,6 +37,14 @@ def save_decision(
 
     Raises InputError when two units or flows share a name, OSError when the file cannot be written.
     """
+    write_atomic(path, decision_text(fabric, netlist, decisions, index))
+
+
+def decision_text(fabric: Fabric, netlist: Netlist, decisions: Decisions, index: int = 0) -> str:
+    """Decision number `index` of the stack, as a file holds it.
+
+    Raises InputError when two units or flows share a name.
+    """
     unit_names = _unique_names("unit", [unit.name for unit in netlist.units])
     flow_names = _unique_names("flow", [flow.name for flow in netlist.flows])
     decision = decisions[index]
@@ -55,7 +63,7 @@ def save_decision(
         "sites": dict(zip(unit_names, decision.sites[0].tolist(), strict=True)),
         "routes": routes,
     }
-    write_atomic(path, _one_line_per_entry(document))
+    return _one_line_per_entry(document)
 
 
 def load_decision(path: str | Path, fabric: Fabric, netlist: Netlist) -> Decisions:
@@ -65,16 +73,24 @@ def load_decision(path: str | Path, fabric: Fabric, netlist: Netlist) -> Decisio
     fabric, or holds an illegal decision.
     """
     try:
-        document = _parse(Path(path))
-        _require_origin(document, fabric, netlist)
-        sites = _read_sites(document, fabric, netlist)
-        if "routes" in document:
-            decisions = _read_routes(document["routes"], netlist, sites)
-        else:
-            decisions = route(fabric, netlist, sites)
-        check(fabric, netlist, decisions)
+        return parse_decision(_read(Path(path)), fabric, netlist)
     except InputError as error:
         raise InputError(f"decision file {path}: {error}") from error
+
+
+def parse_decision(text: str, fabric: Fabric, netlist: Netlist) -> Decisions:
+    """The decision that `decision_text` gave, as a stack of one, checked.
+
+    Raises InputError when it is none, belongs to another netlist or fabric, or is illegal.
+    """
+    document = _parse(text)
+    _require_origin(document, fabric, netlist)
+    sites = _read_sites(document, fabric, netlist)
+    if "routes" in document:
+        decisions = _read_routes(document["routes"], netlist, sites)
+    else:
+        decisions = route(fabric, netlist, sites)
+    check(fabric, netlist, decisions)
     return decisions
 
 
@@ -101,13 +117,16 @@ def _unique_names(what: str, names: list[str]) -> list[str]:
     return names
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"is no text in UTF-8: {error}") from error
+
+
+def _parse(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text, object_pairs_hook=_object_of, parse_constant=_refuse_constant)
     except InputError:

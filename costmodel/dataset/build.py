@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from costmodel.dataset.store import (
     remove_leftovers,
     shard_bytes,
 )
+from costmodel.version import source_hash
 from placer.errors import InputError
 from placer.executor import ExecutorKind, run_tasks
 from placer.fabric import Fabric
@@ -157,12 +157,7 @@ def _make_shard(task: _ShardTask) -> bytes:
 def code_version() -> str:
     """Hash of all sources that samples depend on."""
     here = Path(__file__).parent
-    sources = [*here.rglob("*.py"), *(here.parent.parent / "placer").rglob("*.py")]
-    digest = hashlib.sha256()
-    for source in sorted(sources):
-        digest.update(source.name.encode())
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+    return source_hash(here, here.parent.parent / "placer")
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 from torch.utils.data import DataLoader
 
+from costmodel.encoding import FEATURE_VERSION
 from costmodel.labelled import Selection
 from costmodel.model import BATCH_SIZE, Model, read_archive
 from costmodel.networks import NetworkConfig, build_network, describe_network
@@ -30,7 +32,7 @@ from placer.errors import InputError
 from placer.files import make_folder, read_text, write_atomic
 
 _SPLIT_TAG = 0x7A11  # keeps the seed of the validation part apart from other uses
-LAST_CHECKPOINT = "last.ckpt"
+LAST_CHECKPOINT, BEST_CHECKPOINT = "last.ckpt", "best.ckpt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,40 @@ def fit(
     again with the same data, settings and seed, with the same result.
     Raises InputError when there is nothing to learn from, or `folder` belongs to another run.
     """
+    origin = claim(train, config, seed, folder)
+    learn, validate = split_validation(train, config.trainer.validation_share, seed)
+    if config.trainer.threads is not None:
+        torch.set_num_threads(config.trainer.threads)
+    network = build_network(config.network, seed)
+    _fit_normaliser(network, learn)
+    module = RegressionModule(network, config.loss, config.trainer)
+    checkpoint = ModelCheckpoint(
+        dirpath=folder, filename=Path(BEST_CHECKPOINT).stem, monitor="val_loss", save_last=True,
+        enable_version_counter=False,
+    )  # fmt: skip
+    trainer = _trainer(config.trainer, [checkpoint, *callbacks], logger, show_progress)
+    last = folder / LAST_CHECKPOINT
+    if last.exists():
+        read_archive(last, "remove it to start anew")
+    with _quiet(), _interruptible():
+        trainer.fit(
+            module, _learn_loader(learn, config.trainer, seed), _plain_loader(validate),
+            ckpt_path=last if last.exists() else None, weights_only=True,
+        )  # fmt: skip
+    best = torch.load(checkpoint.best_model_path, map_location="cpu", weights_only=True)
+    module.load_state_dict(best["state_dict"])
+    origin["epochs"] = trainer.current_epoch
+    return _calibrated(Model(config.network, network.cpu(), 1.0, origin), validate)
+
+
+def claim(train: Selection, config: TrainConfig, seed: int, folder: Path) -> dict[str, Any]:
+    """What a run is made of, noted in `folder`: checkpoints of another run must not be continued.
+
+    Raises InputError as `fit` does.
+    """
     learn, validate = split_validation(train, config.trainer.validation_share, seed)
     origin = {
+        "features": FEATURE_VERSION,
         "dataset": train.data.content_hash,
         "fabric": asdict(train.data.fabric),
         "num_train": len(learn),
@@ -76,31 +110,15 @@ def fit(
         "seed": seed,
         **config.describe(),
     }
-    _claim(folder, origin)
-    if config.trainer.threads is not None:
-        torch.set_num_threads(config.trainer.threads)
-    network = build_network(config.network, seed)
-    _fit_normaliser(network, learn)
-    module = RegressionModule(network, config.loss, config.trainer)
-    checkpoint = ModelCheckpoint(
-        dirpath=folder, filename="best", monitor="val_loss", save_last=True,
-        enable_version_counter=False,
-    )  # fmt: skip
-    trainer = _trainer(config.trainer, [checkpoint, *callbacks], logger, show_progress)
-    last = folder / LAST_CHECKPOINT
-    if last.exists():
-        read_archive(last, "remove it to start anew")
-    with _quiet():
-        trainer.fit(
-            module, _learn_loader(learn, config.trainer, seed), _plain_loader(validate),
-            ckpt_path=last if last.exists() else None, weights_only=True,
-        )  # fmt: skip
-    if trainer.interrupted:
-        raise KeyboardInterrupt
-    best = torch.load(checkpoint.best_model_path, map_location="cpu", weights_only=True)
-    module.load_state_dict(best["state_dict"])
-    origin["epochs"] = trainer.current_epoch
-    return _calibrated(Model(config.network, network.cpu(), 1.0, origin), validate)
+    make_folder(folder)
+    path, text = folder / "run.json", json.dumps(origin, indent=1, sort_keys=True)
+    if path.exists() and (folder / LAST_CHECKPOINT).exists() and read_text(path) != text:
+        raise InputError(
+            f"{folder} holds checkpoints of a run with other data, settings or seed; write to "
+            "another folder, or remove this one to start anew"
+        )
+    write_atomic(path, text)
+    return origin
 
 
 def split_validation(train: Selection, share: float, seed: int) -> tuple[Selection, Selection]:
@@ -122,18 +140,6 @@ def split_validation(train: Selection, share: float, seed: int) -> tuple[Selecti
         Selection(train.data, train.ids[~is_validation]),
         Selection(train.data, train.ids[is_validation]),
     )
-
-
-def _claim(folder: Path, origin: dict[str, Any]) -> None:
-    """Checkpoints of another run must not be continued."""
-    make_folder(folder)
-    path, text = folder / "run.json", json.dumps(origin, indent=1, sort_keys=True)
-    if path.exists() and (folder / LAST_CHECKPOINT).exists() and read_text(path) != text:
-        raise InputError(
-            f"{folder} holds checkpoints of a run with other data, settings or seed; write to "
-            "another folder, or remove this one to start anew"
-        )
-    write_atomic(path, text)
 
 
 def _fit_normaliser(network: torch.nn.Module, learn: Selection) -> None:
@@ -203,6 +209,17 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C stays KeyboardInterrupt: Lightning would exit, and ignore the next one."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as error:
+        signal.signal(signal.SIGINT, handler)
+        raise KeyboardInterrupt from error
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

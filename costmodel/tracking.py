@@ -1,0 +1,194 @@
+"""Runs in MLflow: parameters, metrics, files, and the model in a form that MLflow can serve.
+
+A server that does not answer stops a run before it begins. One that fails later is given up with a
+single warning: training goes on, and all files are in the output folder anyway.
+
+MLflow takes seconds to import, so that is done only when a run is tracked.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from lightning.pytorch.loggers import Logger, MLFlowLogger
+
+from placer.errors import InputError
+from placer.files import make_folder, read_text, write_atomic
+
+_log = logging.getLogger(__name__)
+_SETTINGS = {  # of MLflow, unless the user has set them
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # nothing leaves this machine but to the tracking server
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a server that is down is told within seconds
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
+    "GIT_PYTHON_REFRESH": "quiet",  # works without git
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingConfig:
+    """Where runs are tracked."""
+
+    uri: str | None  # of a database or a server; None: nowhere
+    experiment: str
+    artifacts: Path  # folder for files when `uri` is a database; a server has its own
+
+
+class Tracker:
+    """One run. Leaving `with tracker:` says how it ended.
+
+    All methods do nothing when runs are not tracked, or the server has failed.
+    """
+
+    def __init__(self, logger: MLFlowLogger | None) -> None:
+        self._logger = logger
+
+    @property
+    def logger(self) -> Logger | None:
+        """What gives metrics of epochs to the run."""
+        return None if self._logger is None else _EpochLogger(self)
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int = 0) -> None:
+        self._attempt(lambda run: run.log_metrics(dict(metrics), step))
+
+    def log_files(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            self._attempt(lambda run, path=path: run.experiment.log_artifact(run.run_id, str(path)))
+
+    def log_model(self, model_file: Path, example_from: Path) -> None:
+        """As MLflow serves it, with two decisions of a dataset as an example."""
+        self._attempt(lambda run: _log_model(str(run.run_id), model_file, example_from))
+
+    def __enter__(self) -> Tracker:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        status = "FINISHED" if kind is None else "FAILED"
+        if kind is KeyboardInterrupt:
+            status = "KILLED"
+        self._attempt(lambda run: run.experiment.set_terminated(run.run_id, status))
+
+    def _attempt(self, action: Callable[[MLFlowLogger], object]) -> None:
+        if self._logger is None:
+            return
+        try:
+            action(self._logger)
+        except _failures() as error:
+            self._logger = None
+            _log.warning("tracking ends here, training goes on: %s", _first_line(error))
+
+
+class _EpochLogger(Logger):
+    """Lightning's way to a tracker."""
+
+    name = version = None
+
+    def __init__(self, tracker: Tracker) -> None:
+        super().__init__()
+        self._tracker = tracker
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        values = dict(metrics)
+        self._tracker.log_metrics(values, int(values.pop("epoch", 0)))
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """The command has done it."""
+
+
+def open_tracker(
+    config: TrackingConfig, name: str, parameters: Mapping[str, Any], note: Path
+) -> Tracker:
+    """Begin a run, or go on with the one that the file `note` tells of.
+
+    Raises InputError when the database or server cannot be used.
+    """
+    if config.uri is None:
+        return Tracker(None)
+    for key, value in _SETTINGS.items():
+        os.environ.setdefault(key, value)
+    for noisy in ("mlflow", "alembic"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    try:
+        return Tracker(_open(config, config.uri, name, parameters, note))
+    except _failures() as error:
+        raise InputError(
+            f"cannot track the run at tracking.uri={config.uri}: {_first_line(error)}; start the "
+            "server, name another one, or switch tracking off with tracking.uri=null"
+        ) from error
+
+
+def _open(
+    config: TrackingConfig, uri: str, name: str, parameters: Mapping[str, Any], note: Path
+) -> MLFlowLogger:
+    location = None
+    if "://" in uri and not uri.startswith(("http:", "https:")):
+        location = config.artifacts.resolve().as_uri()
+    if uri.startswith("sqlite:///"):
+        make_folder(Path(uri.removeprefix("sqlite:///")).parent)
+    here = {"uri": uri, "experiment": config.experiment}
+    noted = json.loads(read_text(note)) if note.exists() else {}
+    goes_on = noted.items() >= here.items()
+    logger = MLFlowLogger(
+        config.experiment, name, uri,
+        artifact_location=location, run_id=noted["run_id"] if goes_on else None,
+    )  # fmt: skip
+    if goes_on:
+        logger.experiment.update_run(logger.run_id, "RUNNING")
+    else:
+        logger.log_hyperparams(_flat(parameters))
+        write_atomic(note, json.dumps(here | {"run_id": logger.run_id}))
+    return logger
+
+
+def _log_model(run_id: str, model_file: Path, example_from: Path) -> None:
+    import mlflow
+
+    from costmodel import logged_model
+    from costmodel.model import Model
+    from placer.config import fabric_of
+
+    model = Model.load(model_file)
+    example = logged_model.example_table(example_from, fabric_of(model.origin["fabric"]))
+    with mlflow.start_run(run_id=run_id):
+        mlflow.pyfunc.log_model(
+            name="model",
+            python_model=logged_model.__file__,
+            artifacts={"model": str(model_file)},
+            signature=mlflow.models.infer_signature(
+                example, logged_model.predict_table(model, example)
+            ),
+            input_example=example,
+            pip_requirements=["dataflow-costmodel"],
+        )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} -> {"a.b": 1}"""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        inner = isinstance(value, Mapping)
+        flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+    return flat
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What MLflow raises when a database or server does not do as it should."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return MlflowException, SQLAlchemyError, OSError
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300]

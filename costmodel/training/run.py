@@ -1,0 +1,203 @@
+"""One training run: from a dataset to a model file, metrics and pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import yaml
+
+from costmodel.dataset.splits import SplitKind
+from costmodel.labelled import Labelled, Prediction, Selection, open_labelled
+from costmodel.metrics import Evaluation, evaluate
+from costmodel.model import Model
+from costmodel.networks import network_config
+from costmodel.tracking import Tracker, TrackingConfig, open_tracker
+from costmodel.training.epoch_log import EpochLog
+from costmodel.training.figures import loss_curves, png, predicted_and_measured
+from costmodel.training.fit import BEST_CHECKPOINT, TrainConfig, claim, fit, split_validation
+from costmodel.training.losses import LossConfig
+from costmodel.training.module import TrainerConfig
+from costmodel.version import PACKAGES, git_revision, source_hash
+from placer.command import finite
+from placer.errors import InputError
+from placer.files import require_folder, write_atomic
+
+CHECKPOINTS = "checkpoints"
+CONFIG_FILE, EPOCHS_FILE, METRICS_FILE = "config.yaml", "epochs.csv", "metrics.json"
+PREDICTIONS_FILE = "predictions.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """What `conf/train.yaml` holds."""
+
+    model: dict[str, Any]  # its name, and what `network_config` reads
+    loss: LossConfig
+    trainer: TrainerConfig
+    data: Path
+    cache: Path
+    split: Literal["all", "random", "graph", "family"]
+    fold: int
+    seed: int
+    output: Path
+    tracking: TrackingConfig
+
+    @property
+    def model_file(self) -> Path:
+        return self.output / f"{self.model['name']}.pt"
+
+    def learning(self) -> TrainConfig:
+        """Raises InputError when the network is unknown or cannot be built like this."""
+        network = {key: value for key, value in self.model.items() if key != "name"}
+        return TrainConfig(network_config(network), self.loss, self.trainer)
+
+    def describe(self) -> dict[str, Any]:
+        """As YAML holds it."""
+        learning = self.learning().describe()
+        return {
+            "model": self.model,
+            "loss": learning["loss"],
+            "trainer": learning["trainer"],
+            "data": str(self.data),
+            "cache": str(self.cache),
+            "split": self.split,
+            "fold": self.fold,
+            "seed": self.seed,
+            "output": str(self.output),
+            "tracking": asdict(self.tracking) | {"artifacts": str(self.tracking.artifacts)},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What came out."""
+
+    model: Model
+    epochs: list[dict[str, float]]  # metrics after each
+    validation: Evaluation
+    test: Evaluation | None  # None: trained with all netlists
+
+    @property
+    def validation_loss(self) -> float:
+        """Of the epoch that was kept."""
+        return min(row["val_loss"] for row in self.epochs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "epochs": len(self.epochs),
+            "validation_loss": self.validation_loss,
+            "validation": _metrics(self.validation),
+            "test": None if self.test is None else _metrics(self.test),
+        }
+
+
+def run(config: RunConfig, *, show_progress: bool = False) -> RunResult:
+    """Train, test, and write everything to `config.output`.
+
+    A run that was cut off goes on when it is called again with the same settings.
+    Raises InputError when the input is wrong or the tracking server does not answer.
+    """
+    require_folder(config.output)
+    learning = config.learning()
+    data = open_labelled(config.data, config.cache)
+    train, test = select(data, config.split, config.fold)
+    folder = config.output / CHECKPOINTS
+    claim(train, learning, config.seed, folder)
+    tracker = open_tracker(
+        config.tracking, config.output.name, _parameters(config, data), folder / "mlflow.json"
+    )
+    log = EpochLog(config.output / EPOCHS_FILE)
+    with tracker:
+        model = fit(
+            train, learning, config.seed, folder,
+            logger=tracker.logger, callbacks=[log], show_progress=show_progress,
+        )  # fmt: skip
+        validation = split_validation(train, config.trainer.validation_share, config.seed)[1]
+        result = RunResult(
+            model,
+            log.rows,
+            _evaluate(model, validation),
+            None if test is None else _evaluate(model, test),
+        )
+        _write(config, result, validation if test is None else test)
+        _track(tracker, config, result, data)
+    return result
+
+
+def select(data: Labelled, split: str, fold: int) -> tuple[Selection, Selection | None]:
+    """Decisions to train and to test with. Raises InputError when one of them is empty."""
+    if split == "all":
+        return Selection(data, np.arange(len(data))), None
+    parts = data.splits.fold(SplitKind(split), fold)
+    for name, ids in (("train", parts.train), ("test", parts.test)):
+        if not len(ids):
+            raise InputError(
+                f"dataset {data.folder}: fold {fold} of the {split} split has no decision to "
+                f"{name} with"
+            )
+    return Selection(data, parts.train), Selection(data, parts.test)
+
+
+def _evaluate(model: Model, selection: Selection) -> Evaluation:
+    predicted = model.predict(selection).throughput
+    return evaluate(predicted, selection.throughput, selection.netlist)
+
+
+def _metrics(evaluation: Evaluation) -> dict[str, float | None]:
+    return {name: finite(value) for name, value in evaluation.to_dict().items()}
+
+
+def _write(config: RunConfig, result: RunResult, shown: Selection) -> None:
+    """The model first: it is what took long."""
+    output = config.output
+    result.model.save(config.model_file)
+    write_atomic(output / METRICS_FILE, json.dumps(result.to_dict(), indent=1) + "\n")
+    write_atomic(output / CONFIG_FILE, yaml.safe_dump(config.describe(), sort_keys=False))
+    write_atomic(output / "loss.png", png(loss_curves(result.epochs)))
+    prediction = result.model.predict(shown)
+    part = "validation part" if result.test is None else f"{config.split} split, fold {config.fold}"
+    figure = predicted_and_measured(shown, prediction, f"{config.model['name']}, {part}")
+    write_atomic(output / "predictions.png", png(figure))
+    write_atomic(output / PREDICTIONS_FILE, _prediction_table(shown, prediction))
+
+
+def _prediction_table(selection: Selection, prediction: Prediction) -> str:
+    assert prediction.log_sigma is not None
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(("decision", "netlist", "family", "measured", "predicted", "sigma"))
+    columns = (
+        selection.ids,
+        selection.netlist,
+        selection.data.family[selection.ids],
+        selection.throughput,
+        prediction.throughput,
+        np.exp(prediction.log_sigma),
+    )
+    writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
+    return table.getvalue()
+
+
+def _parameters(config: RunConfig, data: Labelled) -> dict[str, Any]:
+    return config.describe() | {
+        "dataset_hash": data.content_hash,
+        "git_revision": git_revision(),
+        "code_version": source_hash(*PACKAGES),
+    }
+
+
+def _track(tracker: Tracker, config: RunConfig, result: RunResult, data: Labelled) -> None:
+    metrics = {f"validation_{k}": v for k, v in result.validation.to_dict().items()}
+    if result.test is not None:
+        metrics |= {f"test_{k}": v for k, v in result.test.to_dict().items()}
+    tracker.log_metrics({k: v for k, v in metrics.items() if np.isfinite(v)})
+    files = (*config.output.glob("*.*"), config.output / CHECKPOINTS / BEST_CHECKPOINT)
+    tracker.log_files(sorted(files))
+    tracker.log_model(config.model_file, data.folder)

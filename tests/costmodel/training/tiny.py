@@ -1,0 +1,45 @@
+"""A dataset of a few random netlists, and settings that train on it in about a second."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from costmodel.dataset.loader import Dataset
+from costmodel.dataset.schema import Metadata
+from costmodel.dataset.splits import make_splits, write_splits
+from costmodel.training.run import RunConfig
+from placer.config import compose_config, to_dataclass
+from tests.costmodel.dataset.samples import random_samples, small_fabric, write_dataset
+
+QUICK = (
+    "trainer.max_epochs=2", "trainer.threads=1", "trainer.accelerator=cpu",
+    "trainer.graphs_per_batch=3", "trainer.decisions_per_graph=4", "trainer.validation_share=0.2",
+    "tracking.uri=null",
+)  # fmt: skip
+SMALL_FLOW = ("model.width=8", "model.lane_width=8", "model.rounds=1")
+NETLISTS = 8
+
+
+def write_tiny(folder: Path) -> Dataset:
+    """NETLISTS netlists of two families with five decisions each, and splits."""
+    samples = [
+        random_samples(i, 5, seed=i, family=("even", "odd")[i % 2]) for i in range(NETLISTS)
+    ]
+    dataset = write_dataset(folder, samples, metadata())
+    write_splits(folder, make_splits(dataset, num_folds=2))
+    return dataset
+
+
+def metadata() -> Metadata:
+    return Metadata(config={"fabric": asdict(small_fabric())}, seed=7, code_version="1")
+
+
+def overrides(folder: Path, *more: str) -> list[str]:
+    """Of the train command; `folder` holds the dataset, and gets all else."""
+    places = (f"data={folder / 'data'}", f"cache={folder / 'cache'}", f"output={folder / 'out'}")
+    return [*QUICK, *SMALL_FLOW, *places, *more]
+
+
+def settings(folder: Path, *more: str) -> RunConfig:
+    return to_dataclass(RunConfig, compose_config("train", overrides(folder, *more)))
