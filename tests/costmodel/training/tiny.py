@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from costmodel.dataset.loader import Dataset
+from costmodel.dataset.records import NetlistSamples
 from costmodel.dataset.schema import Metadata
 from costmodel.dataset.splits import make_splits, write_splits
 from costmodel.training.run import RunConfig
@@ -23,12 +24,17 @@ NETLISTS = 8
 
 def write_tiny(folder: Path) -> Dataset:
     """NETLISTS netlists of two families with five decisions each, and splits."""
-    samples = [
-        random_samples(i, 5, seed=i, family=("even", "odd")[i % 2]) for i in range(NETLISTS)
-    ]
-    dataset = write_dataset(folder, samples, metadata())
+    dataset = write_dataset(folder, [_samples(i) for i in range(NETLISTS)], metadata())
     write_splits(folder, make_splits(dataset, num_folds=2))
     return dataset
+
+
+def _samples(netlist_id: int) -> NetlistSamples:
+    """With an operation that models know."""
+    family = ("even", "odd")[netlist_id % 2]
+    samples = random_samples(netlist_id, 5, seed=netlist_id, family=family)
+    units = tuple(replace(u, op="matmul" if u.op == "op" else u.op) for u in samples.netlist.units)
+    return replace(samples, netlist=replace(samples.netlist, units=units))
 
 
 def metadata() -> Metadata:
