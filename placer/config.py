@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -29,6 +30,7 @@ from typing import (
 )
 
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -110,16 +112,22 @@ def run_command(
     """Run `main` on `conf/<config_name>.yaml` and the command line, then exit.
 
     `arguments` stand in for the command line, `directory` for `conf`.
+    `--config FILE` takes the complete configuration in a file, such as a command writes beside its
+    results, in place of `conf/<config_name>.yaml`. `--multirun` (`-m`) runs `main` once for each
+    combination of values given like seed=0,1 model=flow,guha, one after the other.
 
     Exit code 0 when `main` returns, 2 with one line on stderr when the input is wrong, 130 when the
     user interrupts. The working directory stays as it is and nothing is written but by `main`.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        if {"-h", "--help"} & set(arguments):
+        options = _parse_options(arguments)
+        if options.wants_help:
             sys.stdout.write(_help_text(config_name, directory))
         else:
-            main(compose_config(config_name, _overrides(arguments), directory))
+            if options.config is not None:
+                config_name, directory = options.config.stem, options.config.parent.resolve()
+            _run_jobs(main, _jobs(config_name, options, directory))
     except InputError as error:
         _exit(2, f"error: {error}")
     except (HydraException, OmegaConfBaseException) as error:
@@ -136,13 +144,83 @@ def _exit(code: int, message: str) -> NoReturn:
     sys.exit(code)
 
 
-def _overrides(arguments: Sequence[str]) -> Sequence[str]:
-    for argument in arguments:
-        if argument.startswith("-"):
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What stands on a command line."""
+
+    overrides: list[str]
+    wants_help: bool = False
+    is_multirun: bool = False
+    config: Path | None = None
+
+
+def _parse_options(arguments: Sequence[str]) -> _Options:
+    overrides: list[str] = []
+    flags: dict[str, Any] = {}
+    words = iter(arguments)
+    for word in words:
+        if word in ("-h", "--help"):
+            flags["wants_help"] = True
+        elif word in ("-m", "--multirun"):
+            flags["is_multirun"] = True
+        elif word == "--config":
+            flags["config"] = _config_file(next(words, None))
+        elif word.startswith("-"):
             raise InputError(
-                f"unknown option {argument!r}; allowed: --help, and overrides such as seed=1"
+                f"unknown option {word!r}; allowed: --help, --multirun, --config FILE, and "
+                "overrides such as seed=1"
             )
-    return arguments
+        else:
+            overrides.append(word)
+    return _Options(overrides, **flags)
+
+
+def _config_file(name: str | None) -> Path:
+    if name is None or not name.endswith(".yaml") or not Path(name).is_file():
+        raise InputError(f"--config {name or ''}: there is no such file; name a .yaml file")
+    return Path(name)
+
+
+def _jobs(config_name: str, options: _Options, directory: Path) -> dict[str, DictConfig]:
+    """Configurations by what tells them apart, all checked by Hydra before the first one runs."""
+    combinations = [options.overrides]
+    if options.is_multirun:
+        combinations = [list(row) for row in product(*_sweeps(options.overrides))]
+    jobs = {
+        " ".join(overrides): compose_config(config_name, overrides, directory)
+        for overrides in combinations
+    }
+    outputs: dict[str, str] = {}
+    for name, config in jobs.items():
+        other = outputs.setdefault(str(config.get("output", name)), name)
+        if other != name:
+            raise InputError(
+                f"jobs '{other}' and '{name}' would both write to {config.output}; name what "
+                "differs in the folder, for example output='data/out_${seed}'"
+            )
+    return jobs
+
+
+def _sweeps(overrides: Sequence[str]) -> list[list[str]]:
+    """For each override, those that its list of values stands for: a=1,2 -> a=1, a=2."""
+    try:
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+    except HydraException as error:
+        raise InputError(_explain(error)) from error
+    return [
+        [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
+        if item.is_sweep_override() and item.is_discrete_sweep()
+        else [str(item.input_line)]
+        for item in parsed
+    ]
+
+
+def _run_jobs(main: Callable[[DictConfig], None], jobs: dict[str, DictConfig]) -> None:
+    for number, (name, config) in enumerate(jobs.items(), 1):
+        if len(jobs) > 1:
+            sys.stdout.write(f"job {number} of {len(jobs)}: {name}\n")
+            sys.stdout.flush()
+        main(config)
 
 
 def _help_text(config_name: str, directory: Path) -> str:
@@ -155,7 +233,7 @@ def _help_text(config_name: str, directory: Path) -> str:
     lines = [f"  {group}={'|'.join(choices(group, directory))}" for group in groups]
     return "\n".join(
         [
-            f"usage: {_program()} [key=value ...]",
+            f"usage: {_program()} [key=value ...] [--config FILE] [--multirun key=value,value ...]",
             "",
             path.read_text(encoding="utf-8").rstrip(),
             "",
@@ -181,6 +259,8 @@ def _explain(error: HydraException) -> str:
     if isinstance(cause, OmegaConfBaseException) and isinstance(cause.parent_node, DictConfig):
         keys = [str(key) for key in cause.parent_node if key != "hydra"]
         return f"unknown key {cause.full_key!r}; {_allowed(str(cause.key), keys)}"
+    if _first_line(error).startswith("Ambiguous value"):
+        return f"{_first_line(error)}; for one run per value, add --multirun"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}; write key=value, for example seed=1"
     return _first_line(error)
