@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset evaluate test test-fast bench lint format clean
+.PHONY: help install demo dataset train model evaluate tune test test-fast bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,8 +38,20 @@ test-fast: $(STAMP)  ## run the tests that take no more than seconds
 dataset: $(STAMP)  ## make a dataset; ARGS="size=demo|default|full|transfer seed=0 ..." (conf/dataset.yaml)
 	$(PYTHON) -m costmodel.dataset $(ARGS)
 
+train: $(STAMP)  ## train a model; ARGS="model=flow|guha|mlp split=graph fold=0 ..." (conf/train.yaml)
+	$(PYTHON) -m costmodel.train $(ARGS)
+
+model: $(STAMP) data/dataset_default/splits.json  ## train the default model on the default dataset: data/model/flow.pt
+	$(PYTHON) -m costmodel.train output=data/model
+
+data/dataset_default/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset
+
 evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="data=... methods=[...]" (conf/evaluate.yaml)
 	$(PYTHON) -m costmodel.evaluate $(ARGS)
+
+tune: $(STAMP)  ## search for better settings of training; ARGS="search.trials=20 ..." (conf/tune.yaml)
+	$(PYTHON) -m costmodel.tune $(ARGS)
 
 bench: $(STAMP)  ## measure the speed of the simulator, the placer and the encoding
 	$(PYTHON) -m placer.bench

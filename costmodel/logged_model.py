@@ -10,9 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import mlflow
 import numpy as np
 import pandas as pd
+from mlflow.models import set_model
+from mlflow.pyfunc.model import PythonModel
 
 from costmodel.dataset.loader import Dataset
 from costmodel.encoding import encode, netlist_features
@@ -27,7 +28,7 @@ from placer.netlist import Netlist
 COLUMNS = ("netlist", "decision")
 
 
-class LoggedModel(mlflow.pyfunc.PythonModel):
+class LoggedModel(PythonModel):
     """See the text above."""
 
     def load_context(self, context: Any) -> None:
@@ -80,4 +81,4 @@ def _netlist(text: str) -> Netlist:
         raise InputError(f"netlist is no complete JSON ({error})") from error
 
 
-mlflow.models.set_model(LoggedModel())
+set_model(LoggedModel())

@@ -27,6 +27,8 @@ _SETTINGS = {  # of MLflow, unless the user has set them
     "MLFLOW_DISABLE_TELEMETRY": "true",  # nothing leaves this machine but to the tracking server
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a server that is down is told within seconds
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",  # works without git
 }
 
@@ -58,8 +60,11 @@ class Tracker:
         self._attempt(lambda run: run.log_metrics(dict(metrics), step))
 
     def log_files(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            self._attempt(lambda run, path=path: run.experiment.log_artifact(run.run_id, str(path)))
+        def log(run: MLFlowLogger) -> None:
+            for path in paths:
+                run.experiment.log_artifact(run.run_id, str(path))
+
+        self._attempt(log)
 
     def log_model(self, model_file: Path, example_from: Path) -> None:
         """As MLflow serves it, with two decisions of a dataset as an example."""
@@ -117,7 +122,7 @@ def open_tracker(
         return Tracker(None)
     for key, value in _SETTINGS.items():
         os.environ.setdefault(key, value)
-    for noisy in ("mlflow", "alembic"):
+    for noisy in ("alembic", "lightning.pytorch.loggers.mlflow"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     try:
         return Tracker(_open(config, config.uri, name, parameters, note))
