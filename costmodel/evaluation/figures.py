@@ -36,8 +36,7 @@ def predicted_against_measured(predictions: Sequence[Predicted]) -> Figure:
                 p.measured[own], p.predicted[own], s=4, alpha=0.4, lw=0, color=colour, label=family
             )
         axes.axline((0, 0), slope=1, color="#000000", lw=0.6, ls=":")
-        axes.set(xlim=(0, 1.02), ylim=(0, 1.02))
-    figure.supxlabel("measured", fontsize=10)
+        axes.set(xlabel="measured", xlim=(0, 1.02), ylim=(0, 1.02))
     figure.supylabel("predicted", fontsize=10)
     _legend(figure)
     return figure
@@ -59,7 +58,7 @@ def rank_within_graphs(predictions: Sequence[Predicted]) -> Figure:
     )
     for number, box in enumerate(boxes["boxes"]):
         box.set_facecolor(_colour(number))
-    axes.set(ylabel="Spearman within a graph", ylim=(-1.02, 1.02))
+    axes.set(ylabel="Spearman within a graph", ylim=(None, 1.02))
     axes.axhline(0, color="#000000", lw=0.5)
     axes.tick_params(axis="x", rotation=30)
     axes.set_title("Rank within each graph", fontsize=11)

@@ -114,8 +114,10 @@ def _header(plan: Plan, command: str) -> list[str]:
             f"Dataset ({name}): `{data.content_hash[:16]}`, fabric `{data.fabric.name}`, "
             f"{len(data)} decisions of {graphs} netlists"
         )
-    used = {name: list(getattr(seeds, name)) for name in type(seeds).__slots__}
-    lines.append("Seeds: " + ", ".join(f"{name} {value}" for name, value in used.items() if value))
+    used = {"graph": seeds.graph, "family": seeds.family, "random": seeds.random}
+    used |= {"transfer": seeds.transfer} if sources.transfers else {}
+    used |= {"ablation": seeds.ablation} if plan.ablations else {}
+    lines.append("Seeds: " + ", ".join(f"{n} {list(value)}" for n, value in used.items() if value))
     if plan.max_folds is not None:
         lines.append(f"**A trial: at most {plan.max_folds} folds of each split**")
     return lines

@@ -71,7 +71,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A value over seeds."""
+    """A value over seeds; as text without a deviation where seeds change nothing."""
 
     mean: float
     deviation: float | None  # standard deviation; None for a single seed
@@ -84,7 +84,7 @@ class Spread:
     def __str__(self) -> str:
         if np.isnan(self.mean):
             return "-"
-        return f"{self.mean:.3f}" + ("" if self.deviation is None else f" ± {self.deviation:.3f}")
+        return f"{self.mean:.3f}" + (f" ± {self.deviation:.3f}" if self.deviation else "")
 
 
 def put_together(sources: Sources, finished: Iterable[Finished]) -> list[Predicted]:

@@ -68,7 +68,7 @@ def test_coverage_of_errors_as_predicted() -> None:
 
 
 def test_spread_over_seeds() -> None:
-    assert str(Spread.of([0.5])) == "0.500"
+    assert str(Spread.of([0.5])) == str(Spread.of([0.5, 0.5])) == "0.500"
     assert str(Spread.of([0.4, 0.6])) == "0.500 ± 0.141"
     assert str(Spread.of([float("nan")])) == "-"
 
