@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -20,6 +19,7 @@ from costmodel.evaluation.methods import Baseline, Method, Published
 from costmodel.evaluation.report import REPORT_FILE, Summary, publish, write_report
 from costmodel.evaluation.run import run_plan
 from costmodel.training import TrainConfig
+from costmodel.training.run import RunConfig
 from placer.command import make_console
 from placer.config import choices, compose_config, run_command, to_dataclass
 from placer.errors import InputError
@@ -52,9 +52,7 @@ class Recipe:
 
 def _train_config(overrides: Sequence[str]) -> TrainConfig:
     """What `python -m costmodel.train` would train with."""
-    run_config = import_module("costmodel.training.run").RunConfig
-    config: TrainConfig = to_dataclass(run_config, compose_config("train", overrides)).learning()
-    return config
+    return to_dataclass(RunConfig, compose_config("train", overrides)).learning()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from placer.errors import InputError
 class TrainerConfig:
     """What `conf/trainer/*.yaml` hold."""
 
-    max_epochs: int = 40
+    max_epochs: int = 20
     learning_rate: float = 2e-3  # the highest; rises over the first tenth, then falls to nothing
     weight_decay: float = 1e-4
     gradient_clip: float = 1.0  # largest norm of a step's gradient
