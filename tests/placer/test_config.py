@@ -235,7 +235,12 @@ def test_command_gets_its_config(conf_dir: Path, capsys: pytest.CaptureFixture[s
         ("fabric=smal", "unknown choice fabric=smal; did you mean 'small'? allowed: large, "),
         ("sed=1", "unknown key 'sed'; did you mean 'seed'? allowed: fabric, seed\n"),
         ("seed", "cannot read 'seed'; write key=value, for example seed=1\n"),
-        ("--multirun", "unknown option '--multirun'; allowed: --help, and overrides such as"),
+        ("seed=0,1", "Ambiguous value for argument 'seed=0,1'; for one run per value, add --multi"),
+        (
+            "--verbose",
+            "unknown option '--verbose'; allowed: --help, --multirun, --config FILE, and",
+        ),
+        ("--config", "--config : there is no such file; name a .yaml file"),
     ],
 )
 def test_wrong_arguments_give_one_line_and_code_2(
@@ -246,6 +251,54 @@ def test_wrong_arguments_give_one_line_and_code_2(
     assert output.out == ""
     assert output.err.startswith(f"error: {message}")
     assert output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["-m", "--multirun"])
+def test_multirun_runs_every_combination(
+    conf_dir: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    seen: list[tuple[int, str]] = []
+    code = _run(
+        conf_dir,
+        lambda config: seen.append((config.seed, config.fabric.name)),
+        *(option, "seed=range(0,2)", "fabric=small,large", "fabric.rows=6"),
+    )
+    assert code == 0
+    assert seen == [(0, "small"), (0, "large"), (1, "small"), (1, "large")]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "job 2 of 4: seed=0 fabric=large fabric.rows=6"
+
+
+def test_multirun_refuses_wrong_values_and_shared_folders_before_the_first_job(
+    conf_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (conf_dir / "toy.yaml").open("a") as file:
+        file.write("output: data/toy  # folder\n")
+
+    def fail(config: DictConfig) -> None:
+        pytest.fail("must not run")
+
+    assert _run(conf_dir, fail, "-m", "seed=0,1") == 2
+    message = "error: jobs 'seed=0' and 'seed=1' would both write to data/toy; name what differs"
+    assert capsys.readouterr().err.startswith(message)
+    assert _run(conf_dir, fail, "-m", "fabric=small,smal", "output=data/${fabric.name}") == 2
+    assert capsys.readouterr().err.startswith("error: unknown choice fabric=smal")
+    seen: list[str] = []
+    run = (lambda config: seen.append(config.output), "-m", "seed=0,1", "output=data/${seed}")
+    assert _run(conf_dir, *run) == 0
+    assert seen == ["data/0", "data/1"]
+
+
+def test_a_written_configuration_stands_in_for_the_command_file(
+    conf_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[DictConfig] = []
+    assert _run(conf_dir, seen.append, "fabric=large", "seed=5") == 0
+    path = tmp_path / "written.yaml"
+    path.write_text(OmegaConf.to_yaml(seen[0], resolve=True))
+    assert _run(conf_dir, seen.append, "--config", str(path), "fabric.rows=6") == 0
+    seen[0].fabric.rows = 6
+    assert seen[0] == seen[1]
 
 
 def test_errors_of_the_command_itself(conf_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
