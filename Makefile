@@ -24,10 +24,17 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	$(PYTHON) -m placer.warm_up
 	@touch $@
 
-demo: $(STAMP)  ## simulate and place an attention block, make a small dataset; pictures in data/demo
+demo: $(STAMP)  ## everything at small size: simulate, place, dataset, train, evaluate, place with the model; pictures in data/demo
 	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
-	$(PYTHON) -m placer.place workload=mha fabric=small effort=0.3 seed=0 output=data/demo/place
+	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 output=data/demo/place_heuristic
 	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
+	$(PYTHON) -m costmodel.train trainer=demo data=data/demo/dataset cache=data/demo/encoded output=data/demo/model
+	$(PYTHON) -m costmodel.evaluate data=data/demo/dataset cache=data/demo/encoded max_folds=2 \
+		methods=[heuristic,calibrated,boosting,flow_demo] main=flow_demo ablations=[] seeds.graph=[0] seeds.family=[] seeds.transfer=[] \
+		seeds.random=[] output=data/demo/evaluate
+	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 cost=learned cost.model_file=data/demo/model/flow.pt \
+		max_moves=1000 output=data/demo/place_learned
+	@echo "pictures and tables: data/demo; the model has seen 320 decisions only, make model trains on 9,216"
 
 test: $(STAMP)  ## run all tests on two cores
 	$(PYTHON) -m pytest -n 2
