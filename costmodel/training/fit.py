@@ -83,7 +83,7 @@ def fit(
     trainer = _trainer(config.trainer, [checkpoint, *callbacks], logger, show_progress)
     last = folder / LAST_CHECKPOINT
     if last.exists():
-        read_archive(last, "remove it to start anew")
+        _respect_early_stop(trainer, read_archive(last, "remove it to start anew"))
     with _quiet(), _interruptible():
         trainer.fit(
             module, _learn_loader(learn, config.trainer, seed), _plain_loader(validate),
@@ -186,6 +186,13 @@ def _trainer(
             use_distributed_sampler=False,
             log_every_n_steps=1,
         )
+
+
+def _respect_early_stop(trainer: lightning.Trainer, checkpoint: Any) -> None:
+    """A run that had ended early has ended; Lightning would forget that and train on."""
+    for name, state in checkpoint["callbacks"].items():
+        if name.startswith(EarlyStopping.__name__) and state["wait_count"] >= state["patience"]:
+            trainer.fit_loop.max_epochs = checkpoint["epoch"] + 1
 
 
 def _calibrated(model: Model, validate: Selection) -> Model:

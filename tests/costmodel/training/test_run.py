@@ -100,9 +100,13 @@ def test_the_written_configuration_repeats_the_run(
 
 
 def test_a_run_that_is_given_again_changes_nothing(folder: Path) -> None:
-    patient = settings(folder, "trainer.patience=1", "trainer.max_epochs=6", "seed=1")
-    first = run(patient).to_dict()
-    assert run(patient).to_dict() == first
+    restless = ("trainer.patience=1", "trainer.max_epochs=12", "trainer.learning_rate=0.3")
+    results = [run(settings(folder, "seed=1", *restless)) for _ in range(3)]
+    assert len(results[0].epochs) < 12  # stopped early
+    for again in results[1:]:
+        assert again.epochs == results[0].epochs
+        assert again.to_dict() == results[0].to_dict()
+        assert again.model.origin == results[0].model.origin
 
 
 @pytest.mark.slow
