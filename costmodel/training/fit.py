@@ -76,11 +76,7 @@ def fit(
     network = build_network(config.network, seed)
     _fit_normaliser(network, learn)
     module = RegressionModule(network, config.loss, config.trainer)
-    checkpoint = ModelCheckpoint(
-        dirpath=folder, filename=Path(BEST_CHECKPOINT).stem, monitor="val_loss", save_last=True,
-        enable_version_counter=False,
-    )  # fmt: skip
-    trainer = _trainer(config.trainer, [checkpoint, *callbacks], logger, show_progress)
+    trainer = _trainer(config.trainer, [*callbacks, *_savers(folder)], logger, show_progress)
     last = folder / LAST_CHECKPOINT
     if last.exists():
         _respect_early_stop(trainer, read_archive(last, "remove it to start anew"))
@@ -89,7 +85,7 @@ def fit(
             module, _learn_loader(learn, config.trainer, seed), _plain_loader(validate),
             ckpt_path=last if last.exists() else None, weights_only=True,
         )  # fmt: skip
-    best = torch.load(checkpoint.best_model_path, map_location="cpu", weights_only=True)
+    best = torch.load(folder / BEST_CHECKPOINT, map_location="cpu", weights_only=True)
     module.load_state_dict(best["state_dict"])
     origin["epochs"] = trainer.current_epoch
     return _calibrated(Model(config.network, network.cpu(), 1.0, origin), validate)
@@ -186,6 +182,14 @@ def _trainer(
             use_distributed_sampler=False,
             log_every_n_steps=1,
         )
+
+
+def _savers(folder: Path) -> list[Callback]:
+    """The best epoch and the last one. The last is saved last: it also says which one was best."""
+    return [
+        ModelCheckpoint(folder, Path(name).stem, monitor=monitor, enable_version_counter=False)
+        for name, monitor in ((BEST_CHECKPOINT, "val_loss"), (LAST_CHECKPOINT, None))
+    ]
 
 
 def _respect_early_stop(trainer: lightning.Trainer, checkpoint: Any) -> None:
