@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.progress import Progress
 
 from placer.annealing import AnnealOptions, AnnealResult, AnnealStatus, Schedule, anneal
 from placer.annealing.multistart import fit_schedule
 from placer.annealing.starts import start_of
+from placer.command import make_console
 from placer.config import run_command, to_dataclass
 from placer.cost import CostModel, SimulatorCost
 from placer.decision import Decisions
@@ -146,8 +146,8 @@ def _search(
 
 HEADER = [
     "family", "netlists", "searches", "random median", "best random", "heuristic", "simulator",
-    "gap (standard deviation; range)",
-    "better than best random",
+    "gap (deviation; range)",
+    "beat random",
 ]  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def main(config: DictConfig) -> None:
     with Progress(transient=True) as progress:
         for family, index in progress.track(work, description="annealing"):
             results += compare(settings, family, index)
-    console = Console()
+    console = make_console()
     console.print(screen_table(HEADER, summary_rows(results)))
     write(settings.output, results)
     console.print(f"written to {settings.output}")
