@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import matplotlib
 from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")  # no display needed
+
+# Shells start background jobs with Ctrl-C ignored; commands that tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Compilation and a busy machine make single examples slow: time is no ground to fail.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -43,6 +43,7 @@ def test_scores_are_the_predictions_of_the_model_whatever_was_asked_before() -> 
     assert sigma is not None and np.isfinite(sigma).all()
 
 
+@pytest.mark.slow
 def test_a_search_gets_better_by_the_model_that_it_uses() -> None:
     rng = np.random.default_rng(3)
     netlist = named(random_netlist(rng, SMALL))

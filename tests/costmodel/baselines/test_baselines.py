@@ -28,6 +28,7 @@ def everything(data: Labelled) -> Selection:
     return Selection(data, np.arange(len(data)))
 
 
+@pytest.mark.slow
 def test_features_belong_to_their_decision_alone(data: Labelled) -> None:
     everything = pooled_features(data.graphs, np.arange(len(data)))
     assert np.isfinite(everything).all()
@@ -75,6 +76,7 @@ def test_calibration_never_turns_the_order(everything: Selection) -> None:
     assert (np.diff(fitted.throughput[order]) >= 0).all()
 
 
+@pytest.mark.slow
 def test_boosting_is_the_same_for_a_seed(everything: Selection) -> None:
     first, again, other = (
         Boosting.fit(everything, seed).predict(everything).throughput for seed in (3, 3, 4)
@@ -83,6 +85,7 @@ def test_boosting_is_the_same_for_a_seed(everything: Selection) -> None:
     assert (first != other).any()
 
 
+@pytest.mark.slow
 def test_boosting_learns(everything: Selection) -> None:
     labels, graphs = everything.throughput, everything.netlist
     predicted = Boosting.fit(everything, 0).predict(everything).throughput

@@ -40,6 +40,7 @@ def _arguments(dataset: Path, folder: Path, *more: str) -> list[str]:
         f"cache={dataset.parent / 'cache'}",
         f"output={folder / 'out'}",
         "methods=[heuristic,calibrated]",
+        "ablations=[]",
         "transfers={}",
         "seeds.graph=[0,1]",
         *more,

@@ -59,6 +59,7 @@ def _bytes(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / JOBS_FOLDER).glob("*.npz"))}
 
 
+@pytest.mark.slow
 def test_same_job_same_bytes(sources: Sources, tmp_path: Path, inline: list[str]) -> None:
     plan = plan_of(sources, methods={"boosting": Method(Baseline.BOOSTING)}, max_folds=1)
     for name in ("a", "b"):

@@ -152,6 +152,7 @@ def test_mirrored_and_turned_decisions_get_the_same_prediction(
         assert_alike(network(batch_of((fabric, netlist, other))), expected)
 
 
+@pytest.mark.slow
 @each_network
 def test_a_batch_is_predicted_like_its_decisions_one_by_one(config: NetworkConfig) -> None:
     graphs = graphs_of(random_stack(seed) for seed in range(3))

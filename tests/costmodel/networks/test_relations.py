@@ -48,6 +48,7 @@ def test_sums_means_and_maxima_of_messages(seed: int) -> None:
     assert not largest(edges, messages)[-1].any()  # the last receiver never has a message
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1))
 def test_gradients_of_messages_agree_with_differences(seed: int) -> None:

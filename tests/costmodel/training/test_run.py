@@ -85,6 +85,7 @@ def test_a_run_with_all_netlists_has_no_test_part(folder: Path) -> None:
     assert metrics(folder / "out")["test"] is None
 
 
+@pytest.mark.slow
 def test_the_written_configuration_repeats_the_run(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +100,7 @@ def test_the_written_configuration_repeats_the_run(
     assert first["validation_loss"] == pytest.approx(second["validation_loss"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_given_again_changes_nothing(folder: Path) -> None:
     restless = ("trainer.patience=1", "trainer.max_epochs=12", "trainer.learning_rate=0.3")
     results = [run(settings(folder, "seed=1", *restless)) for _ in range(3)]

@@ -37,6 +37,7 @@ def test_the_default_space_is_of_known_settings() -> None:
         to_dataclass(RunConfig, compose_config("train", [override])).learning()
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_it_stopped(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +73,7 @@ def test_wrong_searches_are_refused(
     assert not (folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_other_settings_in_the_same_folder_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
