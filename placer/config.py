@@ -183,13 +183,13 @@ def _config_file(name: str | None) -> Path:
 
 def _jobs(config_name: str, options: _Options, directory: Path) -> dict[str, DictConfig]:
     """Configurations by what tells them apart, all checked by Hydra before the first one runs."""
-    combinations = [options.overrides]
+    sweeps = [[override] for override in options.overrides]
     if options.is_multirun:
-        combinations = [list(row) for row in product(*_sweeps(options.overrides))]
-    jobs = {
-        " ".join(overrides): compose_config(config_name, overrides, directory)
-        for overrides in combinations
-    }
+        sweeps = _sweeps(options.overrides)
+    jobs = {}
+    for overrides in product(*sweeps):
+        varied = [o for o, values in zip(overrides, sweeps, strict=True) if len(values) > 1]
+        jobs[" ".join(varied)] = compose_config(config_name, overrides, directory)
     outputs: dict[str, str] = {}
     for name, config in jobs.items():
         other = outputs.setdefault(str(config.get("output", name)), name)

@@ -266,7 +266,7 @@ def test_multirun_runs_every_combination(
     assert code == 0
     assert seen == [(0, "small"), (0, "large"), (1, "small"), (1, "large")]
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "job 2 of 4: seed=0 fabric=large fabric.rows=6"
+    assert lines[1] == "job 2 of 4: seed=0 fabric=large"
 
 
 def test_multirun_refuses_wrong_values_and_shared_folders_before_the_first_job(
