@@ -54,7 +54,7 @@ model: $(STAMP) data/dataset_default/splits.json  ## train the default model on 
 data/dataset_default/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset
 
-evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="data=... methods=[...]" (conf/evaluate.yaml)
+evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] ablations=[]" (conf/evaluate.yaml)
 	$(PYTHON) -m costmodel.evaluate $(ARGS)
 
 tune: $(STAMP)  ## search for better settings of training; ARGS="search.trials=20 ..." (conf/tune.yaml)

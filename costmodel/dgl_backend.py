@@ -2,7 +2,6 @@
 
 DGL 1.1.3 is the release that works with the pinned torch. It needs `packaging` (a direct
 dependency of this project): without it, DGL falls back to a module that setuptools has dropped.
-Prediction does not need this module.
 """
 
 from __future__ import annotations

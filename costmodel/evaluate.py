@@ -84,6 +84,11 @@ class EvaluateConfig:
         return {name: self.recipes[name].method() for name in names}
 
     def plan(self, transfers: dict[str, Path]) -> Plan:
+        """Raises InputError for names that do not fit together."""
+        if self.main not in self.recipes:
+            raise InputError(
+                f"main={self.main!r} is no method; allowed (recipes): {', '.join(self.recipes)}"
+            )
         return Plan(
             sources=Sources(self.data, self.cache, transfers),
             methods=self.chosen(self.methods),

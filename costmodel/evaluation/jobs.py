@@ -107,7 +107,7 @@ class Plan:
             if method.base not in self.methods:
                 raise InputError(
                     f"ablation {name!r} is compared with {method.base!r}, which is not among the "
-                    f"methods: {', '.join(self.methods)}"
+                    f"methods: {', '.join(self.methods)}; name it there too, or set ablations=[]"
                 )
         if self.ablations and self.seeds.ablation and not self.seeds.graph:
             raise InputError("seeds.graph=[] with ablations, which are compared by graph")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import signal
@@ -103,6 +104,7 @@ def claim(train: Selection, config: TrainConfig, seed: int, folder: Path) -> dic
         "fabric": asdict(train.data.fabric),
         "num_train": len(learn),
         "num_validation": len(validate),
+        "decisions": hashlib.sha256(learn.ids.tobytes() + validate.ids.tobytes()).hexdigest(),
         "seed": seed,
         **config.describe(),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import lightning
 import numpy as np
@@ -30,7 +30,9 @@ class TrainerConfig:
     validation_share: float = 0.1  # of the netlists that may be used for training
     patience: int = 15  # epochs without a better validation loss before training ends
     threads: int | None = None  # of torch; None: one per core
-    accelerator: str = "auto"  # cpu, gpu, or auto: a GPU when there is one
+    accelerator: Literal["auto", "cpu", "gpu"] = (
+        "auto"  # cpu, gpu, or auto: a GPU when there is one
+    )
 
     def __post_init__(self) -> None:
         for name in ("max_epochs", "graphs_per_batch", "decisions_per_graph", "patience"):
@@ -40,6 +42,16 @@ class TrainerConfig:
             raise InputError(
                 f"trainer.validation_share={self.validation_share}; allowed between 0 and 1"
             )
+        if self.threads is not None and self.threads < 1:
+            raise InputError(f"trainer.threads={self.threads}; allowed: null, or 1 and more")
+        if self.accelerator == "gpu" and not torch.cuda.is_available():
+            raise InputError("trainer.accelerator=gpu: torch finds no GPU; allowed here: cpu, auto")
+        for name, value in (
+            ("weight_decay", self.weight_decay),
+            ("gradient_clip", self.gradient_clip),
+        ):
+            if not 0 <= value < 1e6:
+                raise InputError(f"trainer.{name}={value}; allowed 0 to 1e6")
         if not 0 < self.learning_rate < 1:
             raise InputError(f"trainer.learning_rate={self.learning_rate}; allowed between 0 and 1")
 

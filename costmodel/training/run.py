@@ -52,6 +52,10 @@ class RunConfig:
     def model_file(self) -> Path:
         return self.output / f"{self.model['name']}.pt"
 
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise InputError(f"seed={self.seed}; allowed 0 or more")
+
     def learning(self) -> TrainConfig:
         """Raises InputError when the network is unknown or cannot be built like this."""
         network = {key: value for key, value in self.model.items() if key != "name"}

@@ -20,7 +20,7 @@ from costmodel.networks import NetworkConfig
 from costmodel.networks.flow import FlowConfig
 from costmodel.networks.guha import GuhaConfig
 from costmodel.training import LossConfig, RankLoss, TrainConfig, TrainerConfig, fit
-from costmodel.training.fit import LAST_CHECKPOINT, split_validation
+from costmodel.training.fit import LAST_CHECKPOINT, claim, split_validation
 from costmodel.training.losses import losses
 from placer.errors import InputError
 from tests.costmodel.cases import labelled, network_of
@@ -139,6 +139,17 @@ def test_a_folder_of_another_run_is_refused(
     with pytest.raises(InputError, match=r"checkpoints of a run with other data, settings or seed"):
         fit(train, config, seed, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_as_many_other_decisions_are_another_run(train: Selection, tmp_path: Path) -> None:
+    """Else the fold that is tested would have been trained with."""
+    first, second = (Selection(train.data, ids) for ids in (train.ids[:-4], train.ids[4:]))
+    assert len(first) == len(second)
+    claim(first, CONFIG, 1, tmp_path)
+    (tmp_path / LAST_CHECKPOINT).touch()
+    claim(first, CONFIG, 1, tmp_path)
+    with pytest.raises(InputError, match="checkpoints of a run with other data"):
+        claim(second, CONFIG, 1, tmp_path)
 
 
 def test_a_damaged_checkpoint_is_refused(train: Selection, tmp_path: Path) -> None:

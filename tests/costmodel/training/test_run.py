@@ -148,6 +148,10 @@ def _stop_after(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (["trainer.threads=0"], "trainer.threads=0; allowed: null, or 1 and more"),
+        (["trainer.weight_decay=-1"], "trainer.weight_decay=-1.0; allowed 0 to 1e6"),
+        (["trainer.accelerator=foo"], "trainer.accelerator"),
+        (["seed=-1"], "seed=-1; allowed 0 or more"),
         (["model=floe"], "unknown choice model=floe; did you mean 'flow'?"),
         (["model.kind=cnn"], "unknown network 'cnn'; known: flow, guha"),
         (["model.width=2"], "model.width=2; allowed 4 to 512"),
