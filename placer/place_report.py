@@ -60,6 +60,11 @@ def _show_section(config: PlaceConfig, placed: PlacedSection, console: Console) 
         energies = ", ".join(f"{s.number}: {s.result.energy:.4f}" for s in placed.search.starts)
         facts.add_row("energies by start", f"{energies}; best: {best.number}")
     console.print(facts)
+    if result.measurement.throughput < start.measurement.throughput:
+        console.print(
+            "warning: the cost model prefers the result, the simulation prefers the start: this "
+            "model misleads the search"
+        )
 
 
 def _status(placed: PlacedSection) -> str:

@@ -144,6 +144,7 @@ def test_ranks_agree_with_scipy(case: tuple[np.ndarray, np.ndarray, np.ndarray])
             assert found.kendall[row] == pytest.approx(kendalltau(p, y).statistic)
 
 
+@pytest.mark.slow
 @given(cases())
 def test_pairs_agree_with_a_plain_loop(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     predicted, measured, graph = case
@@ -161,6 +162,7 @@ def test_pairs_agree_with_a_plain_loop(case: tuple[np.ndarray, np.ndarray, np.nd
         assert found == pytest.approx(np.mean(right)) if right else isnan(found)
 
 
+@pytest.mark.slow
 @given(cases())
 def test_a_monotone_transform_changes_no_rank(
     case: tuple[np.ndarray, np.ndarray, np.ndarray],
@@ -173,6 +175,7 @@ def test_a_monotone_transform_changes_no_rank(
             assert old == new or (isnan(old) and isnan(new)), name
 
 
+@pytest.mark.slow
 @given(cases(), st.randoms(use_true_random=False))
 def test_order_of_decisions_does_not_matter(
     case: tuple[np.ndarray, np.ndarray, np.ndarray], random: np.random.Generator
@@ -197,6 +200,7 @@ def test_the_truth_is_perfect(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -
             assert value == pytest.approx(wanted, abs=1e-12) or isnan(value), name
 
 
+@pytest.mark.slow
 @given(cases(ties=False))
 def test_reversed_predictions_are_right_where_others_are_wrong(
     case: tuple[np.ndarray, np.ndarray, np.ndarray],
@@ -210,6 +214,7 @@ def test_reversed_predictions_are_right_where_others_are_wrong(
     assert backward.kendall == pytest.approx(-forward.kendall, nan_ok=True)
 
 
+@pytest.mark.slow
 @given(cases())
 def test_values_stay_in_their_range(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     result = evaluate(*case)

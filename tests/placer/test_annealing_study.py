@@ -12,6 +12,7 @@ from placer.study.annealing import HEADER, AnnealingConfig, compare, main, summa
 TINY = ("sample_cycles=10", "netlists=1", "random_placements=8", "simulator_moves=6", "effort=0.02")
 
 
+@pytest.mark.slow
 def test_searches_are_compared_and_written(tmp_path: Path) -> None:
     overrides = [*TINY, f"output={tmp_path}"]
     config = to_dataclass(AnnealingConfig, compose_config("annealing", overrides))

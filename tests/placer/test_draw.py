@@ -125,6 +125,7 @@ def test_png_is_a_picture_with_content(
     assert pixels[..., :3].std() > 0.05
 
 
+@pytest.mark.slow
 def test_svg_has_units_legend_title_and_caption(
     fabric: Fabric, netlist: Netlist, decisions: Decisions, tmp_path: Path
 ) -> None:
@@ -275,6 +276,7 @@ def test_without_a_period_nothing_is_framed(
     assert "critical" not in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+@pytest.mark.slow
 def test_same_input_same_bytes(
     fabric: Fabric, netlist: Netlist, decisions: Decisions, tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ MODEL_CASES: dict[str, tuple[Spec, Callable[[Torch, Weights], Torch]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MODEL_CASES)
 def test_workloads_compute_what_torch_computes_forward_and_backward(case: str) -> None:
     spec, function = MODEL_CASES[case]

@@ -300,10 +300,12 @@ def check_interrupt(folder: Path, kind: ExecutorKind) -> None:
     assert_session_ends(run.pid)
 
 
+@pytest.mark.slow
 def test_interrupt_ends_all_processes_quietly(tmp_path: Path) -> None:
     check_interrupt(tmp_path, LOCAL)
 
 
+@pytest.mark.slow
 def test_workers_of_a_killed_parent_end_in_the_midst_of_their_task(tmp_path: Path) -> None:
     run = start_sleepy_run(tmp_path, LOCAL)
     run.kill()

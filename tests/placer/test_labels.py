@@ -83,6 +83,7 @@ def test_the_command_writes_tables_and_values(
     ]
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_labels(tmp_path: Path) -> None:
     config = to_dataclass(LabelsConfig, compose_config("labels", [*TINY, *SHORT]))
     first, second = (measure_labels(config, "gemm", 3, 0) for _ in range(2))

@@ -141,6 +141,7 @@ def graph_with(*ops: dict[str, Any]) -> str:
     return graph_text(ops=[load, *ops, {"name": "y", "kind": "store", "inputs": [ops[-1]["name"]]}])
 
 
+@pytest.mark.slow
 def test_a_graph_file_with_strange_names_stays_in_its_folder(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -421,6 +422,7 @@ def test_the_process_agrees_with_the_function(good_run: Path, tmp_path: Path) ->
     assert (tmp_path / "out" / name).read_bytes() == (good_run / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_process_refuses_wrong_input(tmp_path: Path) -> None:
     done = process("graph=no_such.json", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -101,6 +101,7 @@ def run(*arguments: str) -> int | str | None:
     return stop.value.code
 
 
+@pytest.mark.slow
 def test_the_command_writes_table_values_and_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,7 @@ def test_phases_are_there_and_get_better(samples: NetlistSamples) -> None:
     assert by_phase[Phase.COLD] > by_phase[Phase.RANDOM]
 
 
+@pytest.mark.slow
 def test_same_seed_same_samples_and_another_seed_others(samples: NetlistSamples) -> None:
     again = make_samples(SMALL, "ffn", FEW, seed=5, netlist_id=3)
     assert again.netlist == samples.netlist and again.search == samples.search

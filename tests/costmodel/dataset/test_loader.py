@@ -78,6 +78,7 @@ def test_samples_of_a_netlist_read_its_row_groups_only(
         dataset.samples(5)
 
 
+@pytest.mark.slow
 def test_iteration_holds_one_netlist_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,7 @@ def test_numbers_as_csv(folder: Path, summary: ReportSummary, dataset: Dataset) 
     assert heuristic[0]["best_top5_regret"] == "0"
 
 
+@pytest.mark.slow
 def test_same_dataset_gives_the_same_files(
     dataset: Dataset, splits: Splits, folder: Path, summary: ReportSummary, tmp_path: Path
 ) -> None:
@@ -184,6 +185,7 @@ def test_same_dataset_gives_the_same_files(
         assert (folder / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_equal_labels_missing_phases_and_empty_netlists(tmp_path: Path) -> None:
     """Nothing to tell is no crash: a dash in the text, FAIL as the verdict."""
     samples = [
@@ -206,6 +208,7 @@ def test_equal_labels_missing_phases_and_empty_netlists(tmp_path: Path) -> None:
     assert "nan" not in text
 
 
+@pytest.mark.slow
 def test_share_between_need_and_aim_passes_with_a_note(tmp_path: Path) -> None:
     offsets = np.tile([-1, 1], 8) * 0.1
     samples = [

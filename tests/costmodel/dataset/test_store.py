@@ -297,6 +297,7 @@ def test_shards_left_after_the_tables_are_complete_are_removed(tmp_path: Path) -
     assert file_names(tmp_path) == {NETLISTS_FILE, DECISIONS_FILE}
 
 
+@pytest.mark.slow
 def test_merge_holds_one_netlist_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def largest_while_merging(num_netlists: int) -> int:
         folder = tmp_path / str(num_netlists)

@@ -91,6 +91,7 @@ def test_report_of_a_whole_run(
     assert "per-graph Spearman best `" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_second_run_writes_the_same_files(dataset: Path, tmp_path: Path) -> None:
     contents = []
     for _ in range(2):

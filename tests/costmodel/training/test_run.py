@@ -60,6 +60,7 @@ def test_every_choice_composes_and_describes_itself(group: str) -> None:
         assert to_dataclass(RunConfig, OmegaConf.create(config.describe())) == config
 
 
+@pytest.mark.slow
 def test_a_run_with_a_split_writes_model_metrics_and_pictures(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -180,6 +181,7 @@ def test_an_output_that_is_a_file_is_refused(
     assert "out is a file" in err
 
 
+@pytest.mark.slow
 def test_checkpoints_of_another_run_are_refused_and_kept(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_the_curve_tells_the_story(seed: int, model: int) -> None:
     assert sum(result.accepted.values()) + sum(result.refused.values()) == result.moves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", range(5))
 def test_same_seed_same_bytes(model: int) -> None:
     netlist = drawn("mlp")

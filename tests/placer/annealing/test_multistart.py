@@ -107,6 +107,7 @@ def test_ctrl_c_before_the_first_result_goes_on(monkeypatch: pytest.MonkeyPatch)
         search_starts(problem(), 1, starts=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["heuristic", "search"])
 def test_ctrl_c_in_a_single_start_keeps_the_best_so_far(phase: str) -> None:
     def press(seen: str, point: Round) -> None:
@@ -122,6 +123,7 @@ def test_ctrl_c_in_a_single_start_keeps_the_best_so_far(phase: str) -> None:
     assert best.energy == pytest.approx(energy_of(cost, asked.netlist, best.decision))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", StartKind)
 def test_a_search_is_never_worse_than_its_start(kind: StartKind) -> None:
     cost = SimulatorCost(SMALL)
