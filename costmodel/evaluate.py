@@ -17,7 +17,7 @@ from rich.table import Table
 from costmodel.evaluation.jobs import Plan, Seeds, Sources, how_to_make
 from costmodel.evaluation.methods import Baseline, Method, Published
 from costmodel.evaluation.report import REPORT_FILE, Summary, publish, write_report
-from costmodel.evaluation.run import run_plan
+from costmodel.evaluation.run import Finished, run_plan
 from costmodel.training import TrainConfig
 from costmodel.training.run import RunConfig
 from placer.command import make_console
@@ -105,11 +105,22 @@ def main(config: DictConfig) -> None:
     for folder in (settings.output, settings.publish):
         if folder is not None:
             require_folder(folder)
-    plan = settings.plan(_present(settings, console))
+    command = shlex.join(["python", "-m", "costmodel.evaluate", *sys.argv[1:]])
+    for plan in settings.plan(_present(settings, console)).stages():  # a report after each
+        finished = _run(plan, settings, console)
+        summary = write_report(plan, finished, settings.output, main=settings.main, command=command)
+    _print(console, summary)
+    console.print(f"written to {settings.output / REPORT_FILE}")
+    if settings.publish is not None:
+        publish(settings.output, settings.publish)
+        console.print(f"copied to {settings.publish}")
+
+
+def _run(plan: Plan, settings: EvaluateConfig, console: Console) -> list[Finished]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         bar = progress.add_task("jobs", total=None)
-        finished = run_plan(
+        return run_plan(
             plan,
             settings.output,
             executor=settings.executor,
@@ -117,13 +128,6 @@ def main(config: DictConfig) -> None:
             ray_address=settings.ray_address,
             on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
         )
-    command = shlex.join(["python", "-m", "costmodel.evaluate", *sys.argv[1:]])
-    summary = write_report(plan, finished, settings.output, main=settings.main, command=command)
-    _print(console, summary)
-    console.print(f"written to {settings.output / REPORT_FILE}")
-    if settings.publish is not None:
-        publish(settings.output, settings.publish)
-        console.print(f"copied to {settings.publish}")
 
 
 def _present(settings: EvaluateConfig, console: Console) -> dict[str, Path]:

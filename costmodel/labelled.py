@@ -18,6 +18,8 @@ from placer.fabric import Fabric
 LongArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
+_SPLIT_TAG = 0x7A11  # keeps the seed of the validation part apart from other uses
+
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
@@ -64,6 +66,27 @@ class Prediction:
 
     throughput: FloatArray  # > 0
     log_sigma: FloatArray | None  # of log(throughput): log of its standard deviation
+
+
+def split_validation(train: Selection, share: float, seed: int) -> tuple[Selection, Selection]:
+    """Decisions to learn from and to validate with; equal netlists stay together.
+
+    Raises InputError when one of the two would be empty.
+    """
+    group = train.data.group[train.ids]
+    groups = np.unique(group)
+    if len(groups) < 2:
+        raise InputError(
+            f"{len(train)} decisions of {len(groups)} different netlists to train with; needed 2 "
+            "or more netlists, one of them for validation"
+        )
+    rng = np.random.default_rng([seed, _SPLIT_TAG])
+    number = min(max(round(share * len(groups)), 1), len(groups) - 1)
+    is_validation = np.isin(group, rng.permutation(groups)[:number])
+    return (
+        Selection(train.data, train.ids[~is_validation]),
+        Selection(train.data, train.ids[is_validation]),
+    )
 
 
 def open_labelled(folder: str | Path, cache: str | Path) -> Labelled:

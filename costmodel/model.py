@@ -6,6 +6,7 @@ run code. It carries the version of the features that the network reads; other v
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import warnings
@@ -60,6 +61,13 @@ class Model:
             raise InputError("the model gives a prediction that is not finite; train it again")
         return Prediction(np.exp(mean), log_sigma + np.log(self.sigma_scale))
 
+    def digest(self) -> str:
+        """Hash of the weights."""
+        digest = hashlib.sha256()
+        for name, weights in sorted(self.network.state_dict().items()):
+            digest.update(name.encode() + weights.cpu().numpy().tobytes())
+        return digest.hexdigest()
+
     def save(self, path: str | Path) -> None:
         """Write the whole file or nothing."""
         buffer = io.BytesIO()
@@ -102,8 +110,10 @@ class Model:
             network = build_network(config, seed=0)
             network.load_state_dict(document["weights"])
             sigma_scale, origin = float(document["sigma_scale"]), json.loads(document["origin"])
-            if not 0 < sigma_scale < np.inf or not isinstance(origin, dict):
-                raise ValueError(f"sigma_scale={sigma_scale}, origin={origin!r:.40}")
+            if not 0 < sigma_scale < np.inf:
+                raise ValueError(f"sigma_scale={sigma_scale}")
+            if not isinstance(origin, dict) or not isinstance(origin.get("fabric"), dict):
+                raise ValueError(f"origin={origin!r:.40}")
             if not all(weights.isfinite().all() for weights in network.parameters()):
                 raise ValueError("some weights are not finite")
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:

@@ -10,8 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from costmodel.baselines.heuristic import log_spread
 from costmodel.baselines.pooled import pooled_features
-from costmodel.labelled import Prediction, Selection
-from costmodel.training.fit import split_validation
+from costmodel.labelled import Prediction, Selection, split_validation
 
 VALIDATION_SHARE = 0.15  # of the netlists of the training set
 

@@ -86,8 +86,9 @@ def encode_dataset(dataset: Dataset, fabric: Fabric, folder: Path) -> GraphSet:
         temporary = Path(tempfile.mkdtemp(prefix=".encoded-", dir=folder.parent))
         try:
             _write(_labelled_parts(dataset, fabric), temporary, meta)
-            shutil.rmtree(folder, ignore_errors=True)
-            temporary.rename(folder)
+            if not _is_complete(folder, meta):  # no other process was faster
+                shutil.rmtree(folder, ignore_errors=True)
+                temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return _open(folder)

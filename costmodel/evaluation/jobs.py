@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ MAIN_SPLIT = SplitKind.GRAPH.value  # the one to decide on
 
 # What predictions depend on besides data and settings; reports and commands may change freely.
 _SOURCES = (
-    "baselines", "encoding", "networks", "training", "calibration.py", "labelled.py", "model.py",
-    "evaluation/methods.py",
+    "baselines", "encoding", "networks", "training", "calibration.py", "dgl_backend.py",
+    "labelled.py", "model.py", "evaluation/methods.py",
 )  # fmt: skip
 
 
@@ -121,18 +121,26 @@ class Plan:
         seeds = self.seeds
         jobs = [
             *self._jobs(self.methods, SplitKind.GRAPH.value, seeds.graph),
-            *self._jobs(self.ablations, SplitKind.GRAPH.value, seeds.ablation),
             *self._jobs(self.methods, SplitKind.FAMILY.value, seeds.family),
             *(
                 job
                 for fabric in self.sources.transfers
                 for job in self._jobs(self.methods, fabric, seeds.transfer)
             ),
+            *self._jobs(self.ablations, SplitKind.GRAPH.value, seeds.ablation),
             *self._jobs(self.methods, SplitKind.RANDOM.value, seeds.random),
         ]
         if not jobs:
             raise InputError("no jobs: all of seeds.* are empty")
         return list(dict.fromkeys(jobs))
+
+    def stages(self) -> Iterator[Plan]:
+        """The plan from its most important split on, growing to all of it; at least one."""
+        seeds = asdict(self.seeds)
+        order = [n for n in ("graph", "family", "transfer", "ablation", "random") if seeds[n]]
+        for k in range(1, max(len(order), 1)):
+            yield replace(self, seeds=replace(self.seeds, **dict.fromkeys(order[k:], ())))
+        yield self
 
     def _jobs(
         self, methods: dict[str, Method], split: str, seeds: tuple[int, ...]
@@ -164,9 +172,10 @@ def selections(sources: Sources, split: str, fold: int) -> tuple[Selection, Sele
         train, test = parts.train, parts.test
     for name, ids in (("train", train), ("test", test)):
         if not len(ids):
+            key = "transfer" if split in sources.transfers else split
             raise InputError(
                 f"{split} split, fold {fold}: no decisions to {name} with; the dataset is too "
-                f"small for this split, leave it out with seeds.{split}=[]"
+                f"small for this split, leave it out with seeds.{key}=[]"
             )
     return Selection(main, train), Selection(tested, test)
 

@@ -186,7 +186,8 @@ class FlowNetwork(nn.Module):
         self.op = nn.Embedding(len(OPS), width)
         self.stage = nn.Embedding(MAX_STAGE + 1, width)
         self.lane = nn.Linear(LANE_KINDS + 1, config.lane_width)
-        nn.init.zeros_(self.stage.weight)
+        for embedding in (self.op, self.stage):  # what training never shows stays neutral
+            nn.init.zeros_(embedding.weight)
         self.rounds = nn.ModuleList(Round(config) for _ in range(config.rounds))
         parts = 2 if config.pooling is Pooling.MEAN_MAX else 1
         pooled = parts * (2 * width + config.lane_width * config.lanes)

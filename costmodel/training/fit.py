@@ -22,7 +22,7 @@ from lightning.pytorch.loggers import Logger
 from torch.utils.data import DataLoader
 
 from costmodel.encoding import FEATURE_VERSION
-from costmodel.labelled import Selection
+from costmodel.labelled import Selection, split_validation
 from costmodel.model import BATCH_SIZE, Model, read_archive
 from costmodel.networks import NetworkConfig, build_network, describe_network
 from costmodel.networks.flow import FlowConfig, FlowNetwork
@@ -32,7 +32,6 @@ from costmodel.training.sampler import BatchData, GraphSampler, PlainSampler
 from placer.errors import InputError
 from placer.files import make_folder, read_text, write_atomic
 
-_SPLIT_TAG = 0x7A11  # keeps the seed of the validation part apart from other uses
 LAST_CHECKPOINT, BEST_CHECKPOINT = "last.ckpt", "best.ckpt"
 
 
@@ -59,6 +58,7 @@ def fit(
     seed: int,
     folder: Path,
     *,
+    start: Model | None = None,
     logger: Logger | None = None,
     callbacks: Sequence[Callback] = (),
     show_progress: bool = False,
@@ -67,15 +67,19 @@ def fit(
 
     A tenth of the netlists (`trainer.validation_share`) is kept for validation. Checkpoints go to
     `folder` after every epoch; a run that was cut off goes on from the last one when it is started
-    again with the same data, settings and seed, with the same result.
+    again with the same data, settings and seed, with the same result. With `start` its weights and
+    normaliser are tuned on; its network must be that of `config`.
     Raises InputError when there is nothing to learn from, or `folder` belongs to another run.
     """
-    origin = claim(train, config, seed, folder)
+    origin = claim(train, config, seed, folder, start)
     learn, validate = split_validation(train, config.trainer.validation_share, seed)
     if config.trainer.threads is not None:
         torch.set_num_threads(config.trainer.threads)
     network = build_network(config.network, seed)
-    _fit_normaliser(network, learn)
+    if start is None:
+        _fit_normaliser(network, learn)
+    else:
+        network.load_state_dict(start.network.state_dict())
     module = RegressionModule(network, config.loss, config.trainer)
     trainer = _trainer(config.trainer, [*callbacks, *_savers(folder)], logger, show_progress)
     last = folder / LAST_CHECKPOINT
@@ -92,7 +96,9 @@ def fit(
     return _calibrated(Model(config.network, network.cpu(), 1.0, origin), validate)
 
 
-def claim(train: Selection, config: TrainConfig, seed: int, folder: Path) -> dict[str, Any]:
+def claim(
+    train: Selection, config: TrainConfig, seed: int, folder: Path, start: Model | None = None
+) -> dict[str, Any]:
     """What a run is made of, noted in `folder`: checkpoints of another run must not be continued.
 
     Raises InputError as `fit` does.
@@ -106,6 +112,7 @@ def claim(train: Selection, config: TrainConfig, seed: int, folder: Path) -> dic
         "num_validation": len(validate),
         "decisions": hashlib.sha256(learn.ids.tobytes() + validate.ids.tobytes()).hexdigest(),
         "seed": seed,
+        "start": None if start is None else start.digest(),
         **config.describe(),
     }
     make_folder(folder)
@@ -117,27 +124,6 @@ def claim(train: Selection, config: TrainConfig, seed: int, folder: Path) -> dic
         )
     write_atomic(path, text)
     return origin
-
-
-def split_validation(train: Selection, share: float, seed: int) -> tuple[Selection, Selection]:
-    """Decisions to learn from and to validate with; equal netlists stay together.
-
-    Raises InputError when one of the two would be empty.
-    """
-    group = train.data.group[train.ids]
-    groups = np.unique(group)
-    if len(groups) < 2:
-        raise InputError(
-            f"{len(train)} decisions of {len(groups)} different netlists to train with; needed 2 "
-            "or more netlists, one of them for validation"
-        )
-    rng = np.random.default_rng([seed, _SPLIT_TAG])
-    number = min(max(round(share * len(groups)), 1), len(groups) - 1)
-    is_validation = np.isin(group, rng.permutation(groups)[:number])
-    return (
-        Selection(train.data, train.ids[~is_validation]),
-        Selection(train.data, train.ids[is_validation]),
-    )
 
 
 def _fit_normaliser(network: torch.nn.Module, learn: Selection) -> None:

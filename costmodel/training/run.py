@@ -13,14 +13,14 @@ import numpy as np
 import yaml
 
 from costmodel.dataset.splits import SplitKind
-from costmodel.labelled import Labelled, Prediction, Selection, open_labelled
+from costmodel.labelled import Labelled, Prediction, Selection, open_labelled, split_validation
 from costmodel.metrics import Evaluation, evaluate
 from costmodel.model import Model
 from costmodel.networks import network_config
 from costmodel.tracking import Tracker, TrackingConfig, open_tracker
 from costmodel.training.epoch_log import EpochLog
 from costmodel.training.figures import loss_curves, png, predicted_and_measured
-from costmodel.training.fit import BEST_CHECKPOINT, TrainConfig, claim, fit, split_validation
+from costmodel.training.fit import BEST_CHECKPOINT, TrainConfig, claim, fit
 from costmodel.training.losses import LossConfig
 from costmodel.training.module import TrainerConfig
 from costmodel.version import PACKAGES, git_revision, source_hash

@@ -29,7 +29,7 @@ class GraphSampler(Sampler[LongArray]):
     ) -> None:
         """`netlist` [len(ids)]; a batch has `graphs` times up to `decisions` decisions."""
         self.epoch = 0
-        self._ids, self._graphs, self._decisions, self._seed = ids, graphs, decisions, seed
+        self._graphs, self._decisions, self._seed = graphs, decisions, seed
         order = np.argsort(netlist, kind="stable")
         cuts = np.flatnonzero(np.diff(netlist[order])) + 1
         self._by_netlist = [ids[part] for part in np.split(order, cuts)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class AnnealingConfig:
     sample_cycles: int
     random_placements: int
     effort: float
+    restarts: int
     simulator_moves: int
     seed: int
     output: Path
@@ -57,7 +59,10 @@ class AnnealingConfig:
         for family in self.families:
             if family not in FAMILIES:
                 raise InputError(f"unknown family {family!r}; allowed: {', '.join(FAMILIES)}")
-        numbers = ("netlists", "searches", "sample_cycles", "random_placements", "simulator_moves")
+        numbers = (
+            "netlists", "searches", "sample_cycles", "random_placements", "restarts",
+            "simulator_moves",
+        )  # fmt: skip
         for name in numbers:
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)}; allowed 1 or more")
@@ -73,13 +78,21 @@ class Comparison:
     search: int
     random_median: float
     random_best: float
-    heuristic: float
-    simulator: float
+    heuristic: float  # of one anneal
+    restarts: float  # the best in simulation of several anneals
+    simulator: float  # the same, refined with the simulator in the loop
+    restarts_seconds: float
+    simulator_seconds: float  # of the refinement alone
 
     @property
     def gap(self) -> float:
-        """What the simulator in the loop gains over the heuristic annealer."""
+        """What the simulator in the loop gains over one heuristic anneal."""
         return self.simulator / self.heuristic - 1
+
+    @property
+    def gap_to_restarts(self) -> float:
+        """What it gains over the best of several."""
+        return self.simulator / self.restarts - 1
 
 
 def compare(config: AnnealingConfig, family: str, index: int) -> list[Comparison]:
@@ -90,13 +103,17 @@ def compare(config: AnnealingConfig, family: str, index: int) -> list[Comparison
     decisions = route(fabric, netlist, sites, method=RoutingMethod.MIXED, seed=config.seed)
     random_median, random_best = _simulate_random(fabric, netlist, decisions)
     truth, results = SimulatorCost(fabric, PRECISE_LIMITS), []
+    refining = fit_schedule(_refining(config), netlist.num_units)
     for number in range(config.searches):
-        words = np.random.SeedSequence((config.seed, index, number)).generate_state(2, np.uint64)
-        start = route(fabric, netlist, random_sites(fabric, netlist, 1, int(words[0])))
-        by_rules = AnnealOptions(effort=config.effort)
-        found = _search(fabric, netlist, HeuristicCost(fabric), start, by_rules, int(words[1]))
-        refining = fit_schedule(_refining(config), netlist.num_units)
-        refined = _search(fabric, netlist, truth, found.decision, refining, int(words[1]))
+        begin = perf_counter()
+        anneals = [
+            _anneal_by_rules(config, netlist, (config.seed, index, number, k))
+            for k in range(config.restarts)
+        ]
+        simulated = [float(truth.score(netlist, decision)[0]) for decision in anneals]
+        best = int(np.argmax(simulated))
+        restarted = perf_counter()
+        refined = _search(fabric, netlist, truth, anneals[best], refining, config.seed + number)
         results.append(
             Comparison(
                 family=family,
@@ -105,11 +122,23 @@ def compare(config: AnnealingConfig, family: str, index: int) -> list[Comparison
                 search=number,
                 random_median=random_median,
                 random_best=random_best,
-                heuristic=float(truth.score(netlist, found.decision)[0]),
+                heuristic=simulated[0],
+                restarts=simulated[best],
                 simulator=float(truth.score(netlist, refined.decision)[0]),
+                restarts_seconds=restarted - begin,
+                simulator_seconds=perf_counter() - restarted,
             )
         )
     return results
+
+
+def _anneal_by_rules(
+    config: AnnealingConfig, netlist: Netlist, entropy: tuple[int, ...]
+) -> Decisions:
+    fabric, options = config.fabric, AnnealOptions(effort=config.effort)
+    words = np.random.SeedSequence(entropy).generate_state(2, np.uint64)
+    start = route(fabric, netlist, random_sites(fabric, netlist, 1, int(words[0])))
+    return _search(fabric, netlist, HeuristicCost(fabric), start, options, int(words[1])).decision
 
 
 def _simulate_random(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> tuple[float, float]:
@@ -145,26 +174,33 @@ def _search(
 
 
 HEADER = [
-    "family", "netlists", "searches", "random median", "best random", "heuristic", "simulator",
-    "gap (deviation; range)",
-    "beat random",
+    "family", "netlists", "searches", "random median", "best random", "heuristic", "restarts",
+    "simulator", "over heuristic (deviation; range)", "over restarts (deviation; range)",
+    "seconds: restarts, simulator", "beat random",
 ]  # fmt: skip
 
 
 def summary_rows(results: list[Comparison]) -> list[list[str]]:
-    """One row per family: means over its searches, the gap, and how many beat random placement."""
+    """One row per family: means over its searches, the gaps, and how many beat random placement."""
     rows = []
     for family in dict.fromkeys(result.family for result in results):
         own = [result for result in results if result.family == family]
-        gaps = [result.gap for result in own]
-        names = ("random_median", "random_best", "heuristic", "simulator")
+        names = ("random_median", "random_best", "heuristic", "restarts", "simulator")
         means = [f"{np.mean([getattr(result, name) for result in own]):.3f}" for name in names]
-        gap = f"{np.mean(gaps):+.1%} ({np.std(gaps):.1%}; {min(gaps):+.1%} .. {max(gaps):+.1%})"
+        gaps = [_spread([getattr(r, name) for r in own]) for name in ("gap", "gap_to_restarts")]
+        timed = ("restarts_seconds", "simulator_seconds")
+        seconds = [f"{np.mean([getattr(result, name) for result in own]):.0f}" for name in timed]
         num_netlists = len({result.netlist for result in own})
         num_better = sum(result.heuristic > result.random_best for result in own)
         better = f"{num_better} of {len(own)}"
-        rows.append([family, str(num_netlists), str(len(own)), *means, gap, better])
+        rows.append(
+            [family, str(num_netlists), str(len(own)), *means, *gaps, ", ".join(seconds), better]
+        )
     return rows
+
+
+def _spread(gaps: list[float]) -> str:
+    return f"{np.mean(gaps):+.1%} ({np.std(gaps):.1%}; {min(gaps):+.1%} .. {max(gaps):+.1%})"
 
 
 def write(output: Path, results: list[Comparison]) -> None:

@@ -128,6 +128,7 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda d: d.update(sigma_scale=float("nan")), "sigma_scale=nan"),
     (lambda d: d.update(sigma_scale=-1.0), "sigma_scale=-1"),
     (lambda d: d.update(origin="[1]"), "origin="),
+    (lambda d: d.update(origin="{}"), "origin="),
 ]
 
 

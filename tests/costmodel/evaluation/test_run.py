@@ -200,6 +200,14 @@ def test_wrong_plans_are_refused(sources: Sources) -> None:
         Seeds(graph=(1, 1), random=(), family=(), transfer=(), ablation=())
 
 
+def test_stages_grow_to_the_whole_plan(sources: Sources) -> None:
+    whole = plan_of(sources, seeds=replace(BY_GRAPH, random=(0,)))
+    stages = [plan.jobs() for plan in whole.stages()]
+    assert [{job.split for job in jobs} for jobs in stages] == [{"graph"}, {"graph", "random"}]
+    assert stages[-1] == whole.jobs()
+    assert [plan.seeds for plan in plan_of(sources, seeds=NO_SEEDS).stages()] == [NO_SEEDS]
+
+
 @pytest.mark.slow
 def test_a_network_is_a_method(sources: Sources, tmp_path: Path, inline: list[str]) -> None:
     config = TrainConfig(GuhaConfig(width=8, rounds=1), trainer=TrainerConfig(max_epochs=1))

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from lightning import Callback, LightningModule, Trainer
 
 from costmodel.encoding.batch import make_batch
-from costmodel.labelled import Labelled, Selection
+from costmodel.labelled import Labelled, Selection, split_validation
 from costmodel.model import Model
 from costmodel.networks import NetworkConfig
 from costmodel.networks.flow import FlowConfig
 from costmodel.networks.guha import GuhaConfig
 from costmodel.training import LossConfig, RankLoss, TrainConfig, TrainerConfig, fit
-from costmodel.training.fit import LAST_CHECKPOINT, claim, split_validation
+from costmodel.training.fit import LAST_CHECKPOINT, claim
 from costmodel.training.losses import losses
 from placer.errors import InputError
 from tests.costmodel.cases import labelled, network_of
@@ -150,6 +150,20 @@ def test_as_many_other_decisions_are_another_run(train: Selection, tmp_path: Pat
     claim(first, CONFIG, 1, tmp_path)
     with pytest.raises(InputError, match="checkpoints of a run with other data"):
         claim(second, CONFIG, 1, tmp_path)
+
+
+@pytest.mark.slow
+def test_tuning_begins_with_the_weights_of_a_model(
+    train: Selection, whole_run: Model, tmp_path: Path
+) -> None:
+    """Without a step worth mentioning the model stays as it was."""
+    still = replace(CONFIG, trainer=replace(TRAINER, max_epochs=1, learning_rate=1e-9))
+    tuned = fit(train, still, 1, tmp_path, start=whole_run)
+    before, after = whole_run.predict(train), tuned.predict(train)
+    np.testing.assert_allclose(before.throughput, after.throughput, rtol=1e-4)
+    assert tuned.origin["start"] == whole_run.digest() != tuned.digest()
+    with pytest.raises(InputError, match="checkpoints of a run with other data"):
+        claim(train, still, 1, tmp_path)  # the same from the beginning is another run
 
 
 def test_a_damaged_checkpoint_is_refused(train: Selection, tmp_path: Path) -> None:
