@@ -45,6 +45,8 @@ class PlaceConfig:
     starts: int
     workers: int
     start: StartKind
+    pool: int
+    finalists: int
     start_temperature: float | None
     constraints: Path | None
     warm_start: Path | None
@@ -165,7 +167,16 @@ def _problems(config: PlaceConfig, sections: Sequence[Section]) -> list[Problem]
             random_start(fabric, netlist, is_allowed, config.seed)  # can it be done?
         problems.append(
             Problem(
-                fabric, netlist, cost, is_allowed, options, config.start, config.rules, warm_start
+                fabric,
+                netlist,
+                cost,
+                is_allowed,
+                options,
+                config.start,
+                config.rules,
+                warm_start,
+                config.pool,
+                config.finalists,
             )
         )
     return problems

@@ -22,6 +22,7 @@ from placer.annealing.annealer import (
     anneal,
 )
 from placer.annealing.board import BoolArray
+from placer.annealing.finalists import Elite, best_of, fastest_of
 from placer.annealing.rerouting import energy_of
 from placer.annealing.schedule import Schedule
 from placer.annealing.search import Search, Start
@@ -58,6 +59,14 @@ class Problem:
     start: StartKind = StartKind.RANDOM
     rules: Rules = field(default_factory=Rules)  # of the heuristic that makes starts
     warm_start: Start | None = None  # begin here, whatever `start` says
+    pool: int = 1  # searches with the heuristic, of which the cost model chooses the start
+    finalists: int = 0  # placements that are simulated, of which the fastest is the result
+
+    def __post_init__(self) -> None:
+        if self.pool < 1 or self.finalists < 0:
+            raise InputError(
+                f"pool={self.pool}, finalists={self.finalists}; allowed: 1 or more, 0 or more"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +80,15 @@ class SearchTask:
     def __str__(self) -> str:
         return f"start {self.number} of netlist {self.problem.netlist.name!r}"
 
-    def seeds(self) -> list[int]:
-        """Of the random placement, of the search with the heuristic, of the search."""
+    def seeds(self) -> tuple[int, list[tuple[int, int]]]:
+        """Of the search; of the random placement and the search with the heuristic of each start.
+
+        The first are the same for a pool of any size.
+        """
         sequence = np.random.SeedSequence(self.run_seed, spawn_key=(self.number,))
-        return [int(word) for word in sequence.generate_state(3, np.uint64)]
+        words = sequence.generate_state(1 + 2 * self.problem.pool, np.uint64).tolist()
+        placement, heuristic, search, *more = words
+        return search, [(placement, heuristic), *zip(more[::2], more[1::2], strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,7 @@ class StartResult:
     number: int
     start: Decisions  # where the search with the cost model began
     result: AnnealResult
+    simulated: float | None = None  # throughput of the result, when finalists were simulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +114,8 @@ class MultiStartResult:
 
     @property
     def best(self) -> StartResult:
-        """Lowest energy, then lowest number."""
-        return min(self.starts, key=lambda start: start.result.energy)
+        """The fastest that were simulated, else the lowest energy; then lowest number."""
+        return min(self.starts, key=lambda start: (-(start.simulated or 0), start.result.energy))
 
 
 Watch = Callable[[str, Round], None]  # name of the phase, and its last round
@@ -144,15 +159,17 @@ def search_starts(
 
 def search_once(task: SearchTask, watch: Watch | None = None) -> StartResult:
     """Run one start to its end."""
-    problem = task.problem
+    problem, elite = task.problem, Elite()
     fabric, netlist, cost = problem.fabric, problem.netlist, problem.cost
     options = fit_schedule(problem.options, netlist.num_units)
-    placement_seed, heuristic_seed, seed = task.seeds()
-    start = problem.warm_start or random_start(fabric, netlist, problem.is_allowed, placement_seed)
+    seed, start_seeds = task.seeds()
+    start = problem.warm_start
+    if start is None:
+        start = random_start(fabric, netlist, problem.is_allowed, start_seeds[0][0])
     _load_compiled(problem, start)
     begin = time.monotonic()
     if problem.warm_start is None and problem.start is StartKind.HEURISTIC:
-        first = _search_by_heuristic(problem, start, heuristic_seed, watch)
+        first = _search_by_heuristic(problem, start_seeds, elite, watch)
         if first.status is AnnealStatus.INTERRUPTED:
             ended = replace(first, energy=energy_of(cost, netlist, first.decision))
             return StartResult(task.number, first.decision, ended)
@@ -160,9 +177,20 @@ def search_once(task: SearchTask, watch: Watch | None = None) -> StartResult:
     if options.time_limit is not None:
         left = options.time_limit - (time.monotonic() - begin)
         options = replace(options, time_limit=max(left, 1e-3))
-    result = anneal(fabric, netlist, cost, start, options, seed, _phase("search", watch))
+    result = anneal(fabric, netlist, cost, start, options, seed, _phase("search", watch, elite))
     beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
-    return StartResult(task.number, beginning, result)
+    done = StartResult(task.number, beginning, result)
+    return done if not problem.finalists else _choose_by_simulation(problem, done, elite)
+
+
+def _choose_by_simulation(problem: Problem, done: StartResult, elite: Elite) -> StartResult:
+    elite.add(done.result.decision)
+    decision, simulated = fastest_of(
+        problem.fabric, problem.netlist, problem.cost, elite, problem.finalists
+    )
+    energy = energy_of(problem.cost, problem.netlist, decision)
+    result = replace(done.result, decision=decision, energy=energy)
+    return replace(done, result=result, simulated=simulated)
 
 
 def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
@@ -183,20 +211,32 @@ def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
 
 
 def _search_by_heuristic(
-    problem: Problem, start: Start, seed: int, watch: Watch | None
+    problem: Problem, seeds: list[tuple[int, int]], elite: Elite, watch: Watch | None
 ) -> AnnealResult:
-    """A good start for a slow cost model; takes half of the time limit at most."""
-    limit = problem.options.time_limit
+    """Good starts for a slow cost model, and of these the one that it likes best.
+
+    They take half of the time limit at most. Ctrl-C ends them; what was found is returned.
+    """
+    fabric, netlist, limit = problem.fabric, problem.netlist, problem.options.time_limit
     options = AnnealOptions(
         effort=problem.options.effort,
-        time_limit=None if limit is None else limit / 2,
+        time_limit=None if limit is None else limit / 2 / len(seeds),
         schedule=Schedule(),
         moves=problem.options.moves,
     )
-    cost = HeuristicCost(problem.fabric, problem.rules)
-    return anneal(
-        problem.fabric, problem.netlist, cost, start, options, seed, _phase("heuristic", watch)
-    )
+    cost, found = HeuristicCost(fabric, problem.rules), []
+    for placement_seed, seed in seeds:
+        start = random_start(fabric, netlist, problem.is_allowed, placement_seed)
+        found.append(
+            anneal(fabric, netlist, cost, start, options, seed, _phase("heuristic", watch))
+        )
+        elite.add(found[-1].decision)
+        if found[-1].status is AnnealStatus.INTERRUPTED:
+            break
+    if len(found) == 1:
+        return found[0]
+    best = best_of(problem.cost, netlist, [result.decision for result in found])
+    return replace(found[-1], decision=best)
 
 
 def _load_compiled(problem: Problem, start: Start) -> None:
@@ -211,7 +251,13 @@ def _load_compiled(problem: Problem, start: Start) -> None:
             raise KeyboardInterrupt
 
 
-def _phase(name: str, watch: Watch | None) -> Callable[[Round, Search], None] | None:
-    if watch is None:
-        return None
-    return lambda point, search: watch(name, point)
+def _phase(
+    name: str, watch: Watch | None, elite: Elite | None = None
+) -> Callable[[Round, Search], None]:
+    def after_round(point: Round, search: Search) -> None:
+        if watch is not None:
+            watch(name, point)
+        if elite is not None:
+            elite.add_best(search)
+
+    return after_round

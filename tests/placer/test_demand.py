@@ -125,6 +125,7 @@ def test_random_case_is_not_faster_than_its_demand(seed: int) -> None:
     assert not outcome.cycles_per_sample[0] < 0.98 * largest(demand_of(fabric, netlist, decisions))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "training"), KINDS)
 def test_workload_is_not_faster_than_its_demand(family: str, training: bool) -> None:
     netlist = netlist_of(family, training)

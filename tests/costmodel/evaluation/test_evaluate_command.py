@@ -41,7 +41,7 @@ def _arguments(dataset: Path, folder: Path, *more: str) -> list[str]:
         f"output={folder / 'out'}",
         "methods=[heuristic,calibrated]",
         "ablations=[]",
-        "transfers={}",
+        "seeds.transfer=[]",
         "seeds.graph=[0,1]",
         *more,
     ]
@@ -67,6 +67,7 @@ def test_the_configuration_composes() -> None:
     assert set(settings.methods) | set(settings.ablations) <= settings.recipes.keys()
 
 
+@pytest.mark.slow
 def test_report_of_a_whole_run(
     dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,13 +103,13 @@ def test_a_second_run_writes_the_same_files(dataset: Path, tmp_path: Path) -> No
     assert len(list((tmp_path / "out" / JOBS_FOLDER).glob("*.npz"))) == 2 * 2 * NUM_FOLDS
 
 
+@pytest.mark.slow
 def test_absent_transfers_are_left_out_with_the_command_that_makes_them(
     dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     absent = tmp_path / "absent"
-    arguments = _arguments(dataset, tmp_path, "max_folds=1")
-    arguments = [a for a in arguments if not a.startswith("transfers=")]
-    arguments.append(f"transfers={{large: {absent}}}")
+    absents = [f"transfers.{fabric}={absent}" for fabric in ("large", "small_v2")]
+    arguments = _arguments(dataset, tmp_path, "max_folds=1", *absents, "seeds.transfer=[0]")
     assert _run(arguments) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert f'make dataset ARGS="fabric=large size=transfer seed=1 output={absent}"' in told

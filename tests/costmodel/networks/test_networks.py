@@ -129,6 +129,7 @@ def test_relabelling_units_and_flows_changes_nothing(config: NetworkConfig) -> N
         torch.testing.assert_close(after.stalls, before.stalls[rows], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([FLOW, GUHA]))
 def test_mirrored_and_turned_decisions_get_the_same_prediction(

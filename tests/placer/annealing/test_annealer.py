@@ -62,6 +62,7 @@ def models(fabric: Fabric) -> list[CostModel]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(SEEDS, st.integers(0, 4))
 def test_result_is_legal_and_no_worse_than_the_start(seed: int, model: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from placer.errors import InputError
 from placer.heuristic import HeuristicCost
 from placer.netlist import Netlist
 from placer.routing import RoutingMethod, route
+from placer.simulation import PRECISE_LIMITS
 from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
 
 SHORT = AnnealOptions(max_moves=2_000)
@@ -189,3 +191,36 @@ def test_rerouting_keeps_what_the_cost_model_likes_better() -> None:
         chosen, kind = reroute(SMALL, netlist, _Favours(favourite), simple)
         assert same(chosen, favourite)
         assert kind is name
+
+
+@pytest.mark.slow
+def test_the_cost_model_chooses_the_start_from_the_pool() -> None:
+    is_better = []
+    for taste in range(3):
+        asked = problem(RandomCost(taste), FEW, start=StartKind.HEURISTIC)
+        tasks = [SearchTask(replace(asked, pool=pool), 0, 5) for pool in (1, 4)]
+        alone, chosen = (asked.cost.score(asked.netlist, search_once(t).start)[0] for t in tasks)
+        assert alone <= chosen, "the first of the pool is the start of the search alone"
+        is_better.append(alone < chosen)
+    assert any(is_better)
+
+
+@pytest.mark.slow
+def test_the_fastest_finalist_in_simulation_is_the_result() -> None:
+    truth = SimulatorCost(SMALL, PRECISE_LIMITS)
+    asked = problem(RandomCost(3), FEW, start=StartKind.HEURISTIC, pool=3)
+    plain = search_once(SearchTask(asked, 0, 5))
+    judged = search_once(SearchTask(replace(asked, finalists=50), 0, 5))
+    speed = float(truth.score(asked.netlist, judged.result.decision)[0])
+    assert plain.simulated is None and judged.simulated == speed
+    for decision in (plain.start, plain.result.decision):
+        assert speed >= truth.score(asked.netlist, decision)[0]
+    assert judged.result.energy == energy_of(asked.cost, asked.netlist, judged.result.decision)
+    slower = replace(judged, number=0, simulated=speed / 2)
+    assert MultiStartResult((slower, replace(judged, number=1))).best.number == 1
+
+
+def test_wrong_numbers_are_refused() -> None:
+    for wrong in ({"pool": 0}, {"finalists": -1}):
+        with pytest.raises(InputError, match="allowed: 1 or more, 0 or more"):
+            problem(**wrong)

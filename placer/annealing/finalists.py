@@ -1,0 +1,55 @@
+"""The last word belongs to the simulator: the best placements of a search are simulated.
+
+A search finds the errors of its cost model: what it likes best is what the model overrates most. So
+the best placement after every round is remembered, and a few of those that the model likes are
+simulated for long; the fastest wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from placer.annealing.search import Search
+from placer.cost import CostModel, SimulatorCost
+from placer.decision import Decisions
+from placer.fabric import Fabric
+from placer.netlist import Netlist
+from placer.simulation import PRECISE_LIMITS
+
+
+@dataclass(slots=True)
+class Elite:
+    """Different placements, in the order in which they came."""
+
+    decisions: list[Decisions] = field(default_factory=list)  # stacks of one
+    _seen: set[bytes] = field(default_factory=set)
+
+    def add(self, decision: Decisions) -> None:
+        key = decision.sites.tobytes() + decision.channels.tobytes()
+        if key not in self._seen:
+            self._seen.add(key)
+            self.decisions.append(decision)
+
+    def add_best(self, search: Search) -> None:
+        """The best placement that a search has found so far."""
+        self.add(search.best())
+
+
+def best_of(cost: CostModel, netlist: Netlist, decisions: Sequence[Decisions]) -> Decisions:
+    """The one that the cost model likes best; the first among equals."""
+    return decisions[int(np.argmax(cost.score(netlist, Decisions.concatenate(decisions))))]
+
+
+def fastest_of(
+    fabric: Fabric, netlist: Netlist, cost: CostModel, elite: Elite, number: int
+) -> tuple[Decisions, float]:
+    """The fastest in simulation of the `number` best by the cost model, and its throughput."""
+    scores = cost.score(netlist, Decisions.concatenate(elite.decisions))
+    chosen = [elite.decisions[k] for k in np.argsort(-scores, kind="stable")[:number]]
+    truth = SimulatorCost(fabric, PRECISE_LIMITS)
+    simulated = truth.score(netlist, Decisions.concatenate(chosen))
+    winner = int(np.argmax(simulated))
+    return chosen[winner], float(simulated[winner])
