@@ -220,10 +220,9 @@ class _Run:
         schedule = self._options.schedule
         reach = float(self._farthest)
         temperature = self._options.start_temperature or self._measure_start()
-        num_moves = schedule.round_moves(self._netlist.num_units, self._options.effort)
         while temperature > schedule.end:
             before = self.counts.moves, int(self.counts.accepted.sum())
-            ending = self._try_moves(num_moves, temperature, int(reach))
+            ending = self._try_moves(self._round_moves(temperature), temperature, int(reach))
             tried = max(1, self.counts.moves - before[0])
             acceptance = (int(self.counts.accepted.sum()) - before[1]) / tried
             self._close_round(temperature, int(reach), acceptance)
@@ -232,6 +231,20 @@ class _Run:
             temperature = schedule.next_temperature(temperature, acceptance, reach)
             reach = next_reach(reach, acceptance, self._farthest)
         return AnnealStatus.COOLED
+
+    def _round_moves(self, temperature: float) -> int:
+        """Fewer than the schedule says where a limit of time would come before the end.
+
+        Only when the start temperature is given, as that is known to be worth its time.
+        """
+        options, schedule = self._options, self._options.schedule
+        wanted = schedule.round_moves(self._netlist.num_units, options.effort)
+        if options.time_limit is None or options.start_temperature is None:
+            return wanted
+        speed = self.counts.moves / max(self.seconds(), 1e-9)
+        left = max(0.0, options.time_limit - self.seconds())
+        affordable = int(speed * left / schedule.rounds_left(temperature))
+        return min(wanted, max(self._chunk, affordable))
 
     def _measure_start(self) -> float:
         """Start temperature from the spread of random moves."""

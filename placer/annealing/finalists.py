@@ -7,16 +7,19 @@ simulated for long; the fastest wins.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from placer.annealing.search import Search
+from placer.annealing.rerouting import energies_of
+from placer.annealing.search import Search, Start
 from placer.cost import CostModel, SimulatorCost
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.netlist import Netlist
+from placer.routing import route_turns
 from placer.simulation import PRECISE_LIMITS
 
 
@@ -40,16 +43,27 @@ class Elite:
 
 def best_of(cost: CostModel, netlist: Netlist, decisions: Sequence[Decisions]) -> Decisions:
     """The one that the cost model likes best; the first among equals."""
-    return decisions[int(np.argmax(cost.score(netlist, Decisions.concatenate(decisions))))]
+    energies = energies_of(cost, netlist, Decisions.concatenate(decisions))
+    return decisions[int(np.argmin(energies))]
 
 
 def fastest_of(
     fabric: Fabric, netlist: Netlist, cost: CostModel, elite: Elite, number: int
 ) -> tuple[Decisions, float]:
     """The fastest in simulation of the `number` best by the cost model, and its throughput."""
-    scores = cost.score(netlist, Decisions.concatenate(elite.decisions))
-    chosen = [elite.decisions[k] for k in np.argsort(-scores, kind="stable")[:number]]
+    energies = energies_of(cost, netlist, Decisions.concatenate(elite.decisions))
+    chosen = [elite.decisions[k] for k in np.argsort(energies, kind="stable")[:number]]
     truth = SimulatorCost(fabric, PRECISE_LIMITS)
     simulated = truth.score(netlist, Decisions.concatenate(chosen))
     winner = int(np.argmax(simulated))
     return chosen[winner], float(simulated[winner])
+
+
+def seconds_to_judge(fabric: Fabric, netlist: Netlist, start: Start, number: int) -> float:
+    """How long the simulation of `number` finalists will take, judged by that of the start."""
+    if not number:
+        return 0.0
+    begin = time.monotonic()
+    decision = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
+    SimulatorCost(fabric, PRECISE_LIMITS).score(netlist, decision)
+    return number * (time.monotonic() - begin)

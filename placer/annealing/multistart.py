@@ -22,7 +22,7 @@ from placer.annealing.annealer import (
     anneal,
 )
 from placer.annealing.board import BoolArray
-from placer.annealing.finalists import Elite, best_of, fastest_of
+from placer.annealing.finalists import Elite, best_of, fastest_of, seconds_to_judge
 from placer.annealing.rerouting import energy_of
 from placer.annealing.schedule import Schedule
 from placer.annealing.search import Search, Start
@@ -36,8 +36,6 @@ from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost, Rules
 from placer.netlist import Netlist
 from placer.routing import route_turns
-
-_FAST_COOLING = 0.8  # factor of the schedule when few moves are accepted, as in polishing
 
 
 class StartKind(Enum):
@@ -175,7 +173,8 @@ def search_once(task: SearchTask, watch: Watch | None = None) -> StartResult:
             return StartResult(task.number, first.decision, ended)
         start = start_of(fabric, first.decision, problem.is_allowed)
     if options.time_limit is not None:
-        left = options.time_limit - (time.monotonic() - begin)
+        reserved = seconds_to_judge(fabric, netlist, start, problem.finalists)
+        left = options.time_limit - (time.monotonic() - begin) - reserved
         options = replace(options, time_limit=max(left, 1e-3))
     result = anneal(fabric, netlist, cost, start, options, seed, _phase("search", watch, elite))
     beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
@@ -201,8 +200,7 @@ def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
     schedule, temperature = options.schedule, options.start_temperature
     if options.max_moves is None or temperature is None or temperature <= schedule.end:
         return options
-    cooling_per_round = -schedule.cooling * math.log(_FAST_COOLING)
-    num_rounds = math.ceil(math.log(temperature / schedule.end) / cooling_per_round)
+    num_rounds = math.ceil(schedule.rounds_left(temperature))
     share = options.max_moves / num_rounds / schedule.round_moves(num_units, options.effort)
     if share >= 1:
         return options

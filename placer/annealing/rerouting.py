@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
 
 from placer.check import check
 from placer.cost import CostModel, ranking_model
@@ -23,10 +25,15 @@ class FinalRouting(Enum):
 
 def energy_of(cost: CostModel, netlist: Netlist, decision: Decisions) -> float:
     """Energy of a stack of one, as the annealer sees it; lower is better."""
+    return float(energies_of(cost, netlist, decision)[0])
+
+
+def energies_of(cost: CostModel, netlist: Netlist, decisions: Decisions) -> NDArray[np.float64]:
+    """Energies [num_decisions]. Scores may be equal where these are not: the heuristic's are."""
     cost = ranking_model(cost)
     if isinstance(cost, HeuristicCost):
-        return float(cost.energy(netlist, decision)[0])
-    return -math.log(float(cost.score(netlist, decision)[0]))
+        return cost.energy(netlist, decisions)
+    return -np.log(cost.score(netlist, decisions))
 
 
 def reroute(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from placer.errors import InputError
 
 _IDEAL_ACCEPTANCE = 0.44  # where annealing works best (Lam, Delosme 1988)
+_FAST_COOLING = 0.8  # factor when few moves are accepted, as in polishing
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Schedule:
         """Moves at one temperature."""
         return max(1, int(effort * self.moves_per_round * num_units ** (4 / 3)))
 
+    def rounds_left(self, temperature: float) -> float:
+        """Rounds until the end when few moves are accepted; at least 1."""
+        return max(1.0, math.log(temperature / self.end) / -math.log(_FAST_COOLING) / self.cooling)
+
     def next_temperature(self, temperature: float, acceptance: float, reach: float) -> float:
         """After a round in which the share `acceptance` of the moves was accepted."""
         if acceptance > 0.96:
@@ -41,7 +46,7 @@ class Schedule:
         elif acceptance > 0.15 or reach > 1:
             factor = 0.95
         else:
-            factor = 0.8
+            factor = _FAST_COOLING
         return float(temperature * factor**self.cooling)
 
 

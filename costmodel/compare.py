@@ -1,0 +1,104 @@
+"""Command: place unseen netlists and real models in the same time by different cost models."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from costmodel.comparison.cases import Case, Models, Unseen
+from costmodel.comparison.methods import Method
+from costmodel.comparison.report import HEADER, write_report
+from costmodel.comparison.run import jobs_of, run_jobs
+from placer.command import make_console
+from placer.config import compose_config, run_command, to_dataclass
+from placer.errors import InputError
+from placer.executor import ExecutorKind
+from placer.fabric import Fabric
+from placer.files import require_folder
+from placer.placing import PlaceConfig
+from placer.study.tables import screen_table
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A method as `recipes` describe it."""
+
+    overrides: tuple[str, ...]  # of conf/place.yaml
+    time_factor: float = 1.0
+    max_seeds: int | None = None
+
+    def method(self) -> Method:
+        """Raises InputError for an unknown setting."""
+        settings = to_dataclass(PlaceConfig, compose_config("place", list(self.overrides)))
+        return Method(settings, self.time_factor, self.max_seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class CompareConfig:
+    """What `conf/compare.yaml` holds."""
+
+    fabric: Fabric
+    unseen: Unseen
+    model_fabric: Fabric
+    models: Models
+    methods: tuple[str, ...]
+    recipes: dict[str, Recipe]
+    base: str
+    limit: str
+    seconds: float
+    model_seconds: float
+    seeds: int
+    workers: int | None
+    executor: ExecutorKind
+    ray_address: str | None
+    output: Path
+
+    def chosen(self) -> dict[str, Method]:
+        """Raises InputError for a name without a recipe."""
+        for name in (*self.methods, self.base, self.limit):
+            if name not in self.recipes:
+                raise InputError(
+                    f"unknown method {name!r}; allowed (recipes): {', '.join(self.recipes)}"
+                )
+        return {name: self.recipes[name].method() for name in self.methods}
+
+
+def main(config: DictConfig) -> None:
+    """Entry point."""
+    settings = to_dataclass(CompareConfig, config)
+    require_folder(settings.output)
+    console, methods = make_console(), settings.chosen()
+    timed: list[tuple[list[Case], float]] = [
+        (list(settings.unseen.cases(settings.fabric)), settings.seconds),
+        (list(settings.models.cases(settings.model_fabric)), settings.model_seconds),
+    ]
+    jobs = [job for cases, time in timed for job in jobs_of(cases, methods, time, settings.seeds)]
+    if not jobs:
+        raise InputError("nothing to place: unseen.netlists=0 and models.names=[]")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        bar = progress.add_task("placements", total=None)
+        finished = run_jobs(
+            jobs,
+            settings.output,
+            executor=settings.executor,
+            workers=len(os.sched_getaffinity(0)) if settings.workers is None else settings.workers,
+            ray_address=settings.ray_address,
+            on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    command = shlex.join(["python", "-m", "costmodel.compare", *sys.argv[1:]])
+    rows = write_report(
+        finished, settings.output, base=settings.base, limit=settings.limit, command=command
+    )
+    console.print(screen_table(HEADER, rows))
+    console.print(f"written to {settings.output}")
+
+
+if __name__ == "__main__":
+    run_command(main, "compare")

@@ -1,0 +1,1 @@
+"""Placements found with different cost models in the same time, compared in simulation."""

@@ -1,0 +1,73 @@
+"""What is placed: random netlists that no model has seen, and the sections of real models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from placer.errors import InputError
+from placer.fabric import Fabric
+from placer.lowering import DEFAULT_FILL, draw_netlist, lower_sections
+from placer.netlist import Netlist
+from placer.workloads import FAMILIES, MODELS, ModelSpec, build
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One netlist to place."""
+
+    group: str  # family, or model and pass
+    fabric: Fabric
+    netlist: Netlist
+    samples: int = 1  # per input of the model, over all sections alike
+
+    @property
+    def name(self) -> str:
+        return self.netlist.name
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Random netlists of each family."""
+
+    families: tuple[str, ...]
+    netlists: int  # per family
+    sample_cycles: int  # work per sample for which sizes are drawn
+    seed: int  # another one than that of the dataset
+
+    def __post_init__(self) -> None:
+        for family in self.families:
+            if family not in FAMILIES:
+                raise InputError(f"unknown family {family!r}; allowed: {', '.join(FAMILIES)}")
+        if self.netlists < 0 or self.seed < 0:
+            raise InputError(f"netlists={self.netlists}, seed={self.seed}; allowed 0 or more")
+
+    def cases(self, fabric: Fabric) -> Iterator[Case]:
+        for family in self.families:
+            for index in range(self.netlists):
+                netlist = draw_netlist(fabric, family, self.sample_cycles, self.seed, index)
+                yield Case(family, fabric, netlist)
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Distinct sections of real models."""
+
+    names: tuple[str, ...]
+    layers: int | None  # None: all
+    training: tuple[bool, ...]
+    sequence: int
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            if name not in MODELS:
+                raise InputError(f"unknown model {name!r}; allowed: {', '.join(MODELS)}")
+
+    def cases(self, fabric: Fabric) -> Iterator[Case]:
+        for name in self.names:
+            for training in self.training:
+                spec = ModelSpec(name, self.layers, self.sequence, training=training)
+                group = f"{name} {'training' if training else 'forward'}"
+                for section in lower_sections(fabric, build(spec), DEFAULT_FILL):
+                    samples = section.repeats * section.samples
+                    yield Case(group, fabric, section.netlist, samples)

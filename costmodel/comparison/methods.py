@@ -1,0 +1,102 @@
+"""How a netlist is placed: as `python -m placer.place` would, over and over until time is over."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from costmodel.comparison.cases import Case
+from placer.annealing.constraints import allowed_sites
+from placer.annealing.multistart import (
+    MultiStartResult,
+    Problem,
+    SearchTask,
+    StartResult,
+    search_once,
+)
+from placer.annealing.rerouting import energy_of
+from placer.cost import CostModel, SimulatorCost
+from placer.errors import InputError
+from placer.heuristic import HeuristicCost
+from placer.placement import random_sites
+from placer.placing import PlaceConfig
+from placer.routing import route
+from placer.simulation import PRECISE_LIMITS
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to place."""
+
+    settings: PlaceConfig  # of the search; fabric, workload and limits of time are not used
+    time_factor: float = 1.0  # of the time that all methods get; 0: a single search
+    max_seeds: int | None = None  # fewer repetitions than the others, for slow methods
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.time_factor < float("inf"):
+            raise InputError(f"time_factor={self.time_factor}; allowed 0 or more")
+        if self.max_seeds is not None and self.max_seeds < 1:
+            raise InputError(f"max_seeds={self.max_seeds}; allowed: null, or 1 and more")
+
+    def problem(self, case: Case, cost: CostModel, seconds: float) -> Problem:
+        settings = self.settings
+        return Problem(
+            case.fabric,
+            case.netlist,
+            cost,
+            allowed_sites(case.fabric, case.netlist, None),
+            replace(settings.to_options(), time_limit=seconds),
+            settings.start,
+            settings.rules,
+            pool=settings.pool,
+            finalists=settings.finalists,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What a method found."""
+
+    throughput: float  # in a long simulation
+    predicted: float  # by its own cost model
+    seconds: float  # of the searches
+    searches: int
+
+
+def place(case: Case, method: Method, seconds: float, seed: int) -> Placed:
+    """Search until the time is over, then simulate the result.
+
+    Raises InputError when the cost model cannot be made.
+    """
+    netlist, settings = case.netlist, method.settings
+    cost = settings.cost.model(case.fabric, settings.rules, seed)
+    _warm_up(case, cost)
+    begin = time.monotonic()
+    found = _search(case, method, cost, seconds * method.time_factor, seed)
+    spent = time.monotonic() - begin
+    decision = found.best.result.decision
+    truth = SimulatorCost(case.fabric, PRECISE_LIMITS)
+    return Placed(
+        throughput=float(truth.score(netlist, decision)[0]),
+        predicted=float(cost.score(netlist, decision)[0]),
+        seconds=round(spent, 3),
+        searches=len(found.starts),
+    )
+
+
+def _search(
+    case: Case, method: Method, cost: CostModel, seconds: float, seed: int
+) -> MultiStartResult:
+    """Searches from new starts until the time is over; the best one counts."""
+    end, done = time.monotonic() + seconds, list[StartResult]()
+    while (left := end - time.monotonic()) > 0 or not done:
+        problem = method.problem(case, cost, max(left, 1e-3))
+        done.append(search_once(SearchTask(problem, len(done), (seed,))))
+    return MultiStartResult(tuple(done))
+
+
+def _warm_up(case: Case, cost: CostModel) -> None:
+    """Load compiled code before the clock starts."""
+    decision = route(case.fabric, case.netlist, random_sites(case.fabric, case.netlist, 1, 0))
+    for model in (cost, SimulatorCost(case.fabric, PRECISE_LIMITS), HeuristicCost(case.fabric)):
+        energy_of(model, case.netlist, decision)

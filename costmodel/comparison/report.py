@@ -1,0 +1,197 @@
+"""Tables and pictures of a comparison.
+
+Within a netlist the median over seeds counts; netlists of a group are put together by the geometric
+mean of their gains over the base. The gap is what the limit (the simulator in the loop, with more
+time) gains over the base; share = log gain of a method / log gain of the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from costmodel.comparison.run import Finished
+from costmodel.dataset.report_figures import png
+from placer.files import make_folder, write_atomic
+from placer.study.tables import csv_table, markdown_table
+
+FloatArray = NDArray[np.float64]
+
+HEADER = [
+    "group", "method", "netlists", "seeds", "throughput", "over base", "spread over seeds",
+    "worst netlist", "share of the gap", "RE of prediction", "seconds", "searches",
+]  # fmt: skip
+VALUES_HEADER = [
+    "group", "netlist", "fabric", "units", "method", "seed", "throughput", "predicted", "seconds",
+    "searches",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What one method reached on the netlists of a group."""
+
+    group: str
+    method: str
+    throughput: dict[str, FloatArray]  # by netlist, over seeds
+    predicted: dict[str, FloatArray]
+    samples: dict[str, int]
+    seconds: float  # median
+    searches: float  # median
+
+    @property
+    def medians(self) -> dict[str, float]:
+        return {name: float(np.median(values)) for name, values in self.throughput.items()}
+
+    @property
+    def relative_error(self) -> float:
+        """Mean of |predicted - simulated| / simulated over all placements."""
+        errors = [
+            np.abs(self.predicted[name] / values - 1) for name, values in self.throughput.items()
+        ]
+        return float(np.mean(np.concatenate(errors)))
+
+
+def scores_of(finished: Sequence[Finished]) -> list[Scores]:
+    """One entry per group and method, in the order in which they come."""
+    groups: dict[tuple[str, str], list[Finished]] = {}
+    for item in finished:
+        groups.setdefault((item.job.case.group, item.job.name), []).append(item)
+    return [_scores(*key, items) for key, items in groups.items()]
+
+
+def _scores(group: str, method: str, items: list[Finished]) -> Scores:
+    by_netlist: dict[str, list[Finished]] = {}
+    for item in items:
+        by_netlist.setdefault(item.job.case.name, []).append(item)
+    return Scores(
+        group,
+        method,
+        throughput=_column(by_netlist, "throughput"),
+        predicted=_column(by_netlist, "predicted"),
+        samples={name: own[0].job.case.samples for name, own in by_netlist.items()},
+        seconds=float(np.median([item.placed.seconds for item in items])),
+        searches=float(np.median([item.placed.searches for item in items])),
+    )
+
+
+def _column(by_netlist: dict[str, list[Finished]], name: str) -> dict[str, FloatArray]:
+    return {
+        netlist: np.array([getattr(item.placed, name) for item in items])
+        for netlist, items in by_netlist.items()
+    }
+
+
+def gains(scores: Scores, base: Scores) -> FloatArray:
+    """Log of the ratio of medians [num_netlists], for the netlists that both have placed."""
+    ours, theirs = scores.medians, base.medians
+    return np.array([np.log(ours[name] / theirs[name]) for name in ours if name in theirs])
+
+
+def summary_rows(board: Sequence[Scores], base: str, limit: str) -> list[list[str]]:
+    """One row per group and method; empty cells where there is no base or no limit."""
+    found = {(scores.group, scores.method): scores for scores in board}
+    return [
+        _row(scores, found.get((scores.group, base)), found.get((scores.group, limit)))
+        for scores in board
+    ]
+
+
+def _row(scores: Scores, base: Scores | None, limit: Scores | None) -> list[str]:
+    medians = list(scores.medians.values())
+    spreads = [float((v.max() - v.min()) / np.median(v)) for v in scores.throughput.values()]
+    over, worst, share = "", "", ""
+    if base is not None:
+        gain = gains(scores, base)
+        over, worst = f"{np.expm1(gain.mean()):+.1%}", f"{np.expm1(gain.min()):+.1%}"
+        whole = 0.0 if limit is None else float(gains(limit, base).mean())
+        share = f"{gain.mean() / whole:.0%}" if whole > 0 else ""
+    return [
+        scores.group,
+        scores.method,
+        str(len(medians)),
+        str(max(len(values) for values in scores.throughput.values())),
+        f"{np.mean(medians):.3f}",
+        over,
+        f"{np.mean(spreads):.1%}",
+        worst,
+        share,
+        f"{scores.relative_error:.3f}",
+        f"{scores.seconds:.1f}",
+        f"{scores.searches:.0f}",
+    ]
+
+
+def value_rows(finished: Sequence[Finished]) -> list[list[object]]:
+    """All placements."""
+    return [
+        [
+            f.job.case.group, f.job.case.name, f.job.case.fabric.name,
+            f.job.case.netlist.num_units, f.job.name, f.job.seed, f"{f.placed.throughput:.5f}",
+            f"{f.placed.predicted:.5f}", f"{f.placed.seconds:.2f}", f.placed.searches,
+        ]
+        for f in finished
+    ]  # fmt: skip
+
+
+def write_report(
+    finished: Sequence[Finished], folder: Path, *, base: str, limit: str, command: str
+) -> list[list[str]]:
+    """Write `report.md`, `placements.csv` and pictures; the rows of the summary."""
+    make_folder(folder)
+    board = scores_of(finished)
+    rows = summary_rows(board, base, limit)
+    text = (
+        f"# Comparison in simulation\n\nCommand: `{command}`\n\n"
+        f"Base: `{base}`. Limit: `{limit}`. Throughput: mean over netlists of the median over "
+        "seeds, 1 is the bound. Over base: geometric mean over netlists.\n\n"
+        f"{markdown_table(HEADER, rows)}\n![Gain by netlist](gain.png)\n\n"
+        "![Predicted against simulated](predicted.png)\n"
+    )
+    write_atomic(folder / "placements.csv", csv_table(VALUES_HEADER, value_rows(finished)))
+    write_atomic(folder / "gain.png", png(draw_gains(board, base)))
+    write_atomic(folder / "predicted.png", png(draw_predicted(board)))
+    write_atomic(folder / "report.md", text)
+    return rows
+
+
+def draw_gains(board: Sequence[Scores], base: str) -> Figure:
+    """Gain of each method over the base, a point per netlist, a panel per group."""
+    groups = list(dict.fromkeys(scores.group for scores in board))
+    figure = Figure(figsize=(max(2.4 * len(groups), 5), 4), layout="constrained")
+    panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
+    for axes, group in zip(panels, groups, strict=True):
+        own = [scores for scores in board if scores.group == group]
+        against = next((scores for scores in own if scores.method == base), None)
+        names = [scores.method for scores in own if scores.method != "random"]
+        for number, name in enumerate(names):
+            scores = next(s for s in own if s.method == name)
+            values = 100 * np.expm1(gains(scores, against if against is not None else scores))
+            axes.scatter([number] * len(values), values, s=12, alpha=0.6, color="#0077BB", lw=0)
+            axes.plot([number - 0.3, number + 0.3], [np.median(values)] * 2, color="#CC3311")
+        axes.axhline(0, color="#000000", lw=0.6, ls=":")
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
+        axes.set_title(group, fontsize=9)
+    panels[0].set_ylabel(f"gain over {base}, %")
+    return figure
+
+
+def draw_predicted(board: Sequence[Scores]) -> Figure:
+    """Predicted against simulated throughput of the placements that were chosen."""
+    methods = list(dict.fromkeys(s.method for s in board if s.method != "random"))
+    figure = Figure(figsize=(max(2.4 * len(methods), 5), 2.9), layout="constrained")
+    panels = figure.subplots(1, len(methods), sharey=True, squeeze=False)[0]
+    for axes, method in zip(panels, methods, strict=True):
+        own = [scores for scores in board if scores.method == method]
+        simulated = np.concatenate([v for s in own for v in s.throughput.values()])
+        predicted = np.concatenate([v for s in own for v in s.predicted.values()])
+        axes.scatter(simulated, predicted, s=8, alpha=0.5, lw=0, color="#0077BB")
+        axes.axline((0, 0), slope=1, color="#000000", lw=0.6, ls=":")
+        axes.set(xlim=(0, 1.05), ylim=(0, 1.3), xlabel="simulated", title=method)
+    panels[0].set_ylabel("predicted")
+    return figure
