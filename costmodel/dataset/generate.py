@@ -72,7 +72,7 @@ def make_samples(
         found += near
         outcomes += labels
     check(fabric, netlist, Decisions.concatenate(f.decision for f in found))
-    return _label(fabric, netlist, spec, found, outcomes, failures, (seed, netlist_id))
+    return label(fabric, netlist, spec, found, outcomes, failures, (seed, netlist_id))
 
 
 def _draw(
@@ -129,7 +129,7 @@ def _simulate(fabric: Fabric, netlist: Netlist, found: list[Found]) -> Outcome:
     return simulate_stack(fabric, netlist, decisions, PRECISE_LIMITS)
 
 
-def _label(
+def label(
     fabric: Fabric,
     netlist: Netlist,
     spec: dict[str, Any],
@@ -138,6 +138,10 @@ def _label(
     failures: list[str],
     seed: tuple[int, ...],
 ) -> NetlistSamples:
+    """Samples of those decisions that became steady; the others are told in `failures`.
+
+    Raises InputError when there are none.
+    """
     outcome = Outcome(*(np.concatenate(columns) for columns in zip(*outcomes, strict=True)))
     is_steady = outcome.status == Status.STEADY
     for k in np.flatnonzero(~is_steady):

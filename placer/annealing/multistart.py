@@ -155,9 +155,11 @@ def search_starts(
     return MultiStartResult(tuple(done[number] for number in sorted(done)), ending)
 
 
-def search_once(task: SearchTask, watch: Watch | None = None) -> StartResult:
-    """Run one start to its end."""
-    problem, elite = task.problem, Elite()
+def search_once(
+    task: SearchTask, watch: Watch | None = None, elite: Elite | None = None
+) -> StartResult:
+    """Run one start to its end; `elite` takes what the pool and each round found best."""
+    problem, elite = task.problem, Elite() if elite is None else elite
     fabric, netlist, cost = problem.fabric, problem.netlist, problem.cost
     options = fit_schedule(problem.options, netlist.num_units)
     seed, start_seeds = task.seeds()

@@ -1,0 +1,132 @@
+"""The comparison: sums by hand, jobs that are not done twice, wrong input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costmodel.compare import CompareConfig, main
+from costmodel.comparison.cases import Case, Models, Unseen
+from costmodel.comparison.methods import Method, Placed
+from costmodel.comparison.report import HEADER, scores_of, summary_rows
+from costmodel.comparison.run import JOBS_FOLDER, Finished, Job, jobs_of, run_jobs
+from placer.config import compose_config, load_fabric, run_command, to_dataclass
+from placer.errors import InputError
+from placer.executor import ExecutorKind
+from placer.placing import PlaceConfig
+
+SMALL = load_fabric("small")
+UNSEEN = Unseen(("mlp",), 2, 10, 77)
+
+
+def method(*overrides: str, **more: float) -> Method:
+    return Method(to_dataclass(PlaceConfig, compose_config("place", list(overrides))), **more)
+
+
+def cases() -> list[Case]:
+    return list(UNSEEN.cases(SMALL))
+
+
+def finished(case: Case, name: str, seed: int, throughput: float, predicted: float) -> Finished:
+    job = Job(case, name, method(), 1.0, seed)
+    return Finished(job, Placed(throughput, predicted, 1.0, 3))
+
+
+def test_gains_share_and_error_by_hand() -> None:
+    one, two = cases()
+    board = scores_of(
+        [
+            *(finished(one, "rules", k, value, 1.0) for k, value in enumerate((0.4, 0.5, 0.8))),
+            finished(two, "rules", 0, 0.5, 0.5),
+            finished(one, "model", 0, 0.6, 0.66),
+            finished(two, "model", 0, 0.5, 0.45),
+            finished(one, "truth", 0, 0.72, 0.72),
+            finished(two, "truth", 0, 0.5, 0.5),
+        ]
+    )  # fmt: skip
+    rows = [dict(zip(HEADER, row, strict=True)) for row in summary_rows(board, "rules", "truth")]
+    rules, model, truth = rows
+    assert (rules["netlists"], rules["seeds"], rules["throughput"]) == ("2", "3", "0.500")
+    assert rules["spread over seeds"] == "40.0%", "mean of (0.8 - 0.4) / 0.5 and 0"
+    assert model["over base"] == f"{np.sqrt(0.6 / 0.5) - 1:+.1%}"
+    assert model["worst netlist"] == "+0.0%" and model["RE of prediction"] == "0.100"
+    assert model["share of the gap"] == f"{np.log(0.6 / 0.5) / np.log(0.72 / 0.5):.0%}"
+    assert truth["share of the gap"] == "100%"
+
+
+def test_without_a_base_nothing_is_told_against_it() -> None:
+    board = scores_of([finished(cases()[0], "model", 0, 0.6, 0.6)])
+    (row,) = summary_rows(board, "rules", "truth")
+    assert dict(zip(HEADER, row, strict=True))["over base"] == ""
+
+
+@pytest.mark.slow
+def test_a_run_that_was_cut_off_places_only_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = {"random": method("cost=random", "max_moves=1", time_factor=0), "rules": method()}
+    jobs = jobs_of(cases()[:1], methods, 0.05, 2)
+    assert [job.seed for job in jobs] == [0, 0, 1, 1]
+
+    def run() -> list[Finished]:
+        return run_jobs(jobs, tmp_path, executor=ExecutorKind.LOCAL, workers=1)
+
+    first = run()
+    assert all(0 < item.placed.throughput <= 1 for item in first)
+    assert first[0].placed.searches == 1
+    files = sorted((tmp_path / JOBS_FOLDER).iterdir())
+    assert len(files) == 4
+    files[0].write_text("{")  # as if the disk had lost it
+    seen: list[tuple[int, int]] = []
+    again = run_jobs(
+        jobs, tmp_path, executor=ExecutorKind.LOCAL, workers=1,
+        on_progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    assert seen == [(3, 4), (4, 4)] and len(again) == 4
+    assert json.loads(files[0].read_text())["seed"] in (0, 1)
+
+
+def test_another_model_file_is_another_job(tmp_path: Path) -> None:
+    file = tmp_path / "model.pt"
+    learned = method("cost=learned", f"cost.model_file={file}")
+    job = Job(cases()[0], "flow", learned, 1.0, 0)
+    with pytest.raises(InputError, match="model_file: cannot read"):
+        job.origin()
+    file.write_bytes(b"1")
+    first = job.origin()
+    file.write_bytes(b"2")
+    assert job.origin() != first != replace(job, seed=1).origin()
+
+
+def test_sections_of_a_model_are_cases() -> None:
+    found = list(Models(("bert_base",), 1, (False,), 16).cases(load_fabric("large")))
+    assert found and all(case.group == "bert_base forward" and case.samples >= 1 for case in found)
+
+
+def test_the_configuration_composes() -> None:
+    settings = to_dataclass(CompareConfig, compose_config("compare", []))
+    methods = settings.chosen()
+    assert list(methods) == list(settings.methods) and methods["simulator"].time_factor == 20
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("methods=[tea]", "unknown method 'tea'; allowed (recipes): random, heuristic"),
+        ("unseen.families=[rnn]", "unknown family 'rnn'"),
+        ("models.names=[alexnet]", "unknown model 'alexnet'"),
+        ("seconds=0", "seconds=0"),
+        ("recipes.flow.overrides=[cost=magic]", "magic"),
+    ],
+)
+def test_wrong_input_is_explained(
+    argument: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ["unseen.netlists=1", "models.names=[]", f"output={tmp_path}", argument]
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "compare", arguments)
+    assert stop.value.code == 2 and message in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""Active learning: rounds add labels, the dataset grows, the model goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costmodel.dataset.extend import extend_dataset
+from costmodel.dataset.loader import Dataset
+from costmodel.improve import Explored, ImproveConfig, RoundResult, main, rows_of
+from costmodel.model import Model
+from placer.config import compose_config, run_command, to_dataclass
+from tests.costmodel.cases import labelled
+from tests.costmodel.test_learned import SMALL, model_for
+
+
+def test_regret_is_told_against_the_best_of_all_rounds() -> None:
+    results = [
+        RoundResult(0, 8, (Explored(0.9, 0.6, 0.7), Explored(0.5, 0.5, 0.5))),
+        RoundResult(1, 16, (Explored(0.8, 0.8, 0.8), Explored(0.5, 0.5, 0.5))),
+    ]
+    rows = rows_of(results)
+    assert rows[0] == ["0", "8", "0.250", "0.550", "0.600", "12.5%"]
+    assert rows[1][-1] == "0.0%"
+
+
+def test_an_extended_dataset_holds_both(tmp_path: Path) -> None:
+    data = labelled(tmp_path)
+    base = Dataset.open(data.folder, [data.fabric])
+    more = [base.samples(2), base.samples(0)]
+    extend_dataset(base, more, data.fabric, tmp_path / "longer")
+    longer = Dataset.open(tmp_path / "longer", [data.fabric])
+    assert longer.num_netlists == base.num_netlists + 2
+    last = longer.samples(longer.num_netlists - 1)
+    np.testing.assert_array_equal(last.throughput, base.samples(0).throughput)
+    assert longer.content_hash != base.content_hash
+
+
+@pytest.mark.slow
+def test_a_round_writes_models_table_and_curve(tmp_path: Path) -> None:
+    data = labelled(tmp_path)
+    assert data.fabric == SMALL
+    model_for(SMALL).save(tmp_path / "first.pt")
+    arguments = [
+        f"model_file={tmp_path / 'first.pt'}", f"data={data.folder}", f"cache={tmp_path / 'cache'}",
+        "unseen.families=[mlp]", "unseen.netlists=2", "unseen.sample_cycles=10", "rounds=1",
+        "search.pool=2", "search.max_moves=20", "search.labels=3", "trainer.max_epochs=1",
+        "trainer.threads=1", f"output={tmp_path / 'out'}", "tracking.uri=null",
+    ]  # fmt: skip
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "improve", arguments)
+    assert stop.value.code == 0
+    table = (tmp_path / "out" / "rounds.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in table] == ["round", "0", "1"]
+    grown = Dataset.open(tmp_path / "out" / "round_0" / "data", [SMALL])
+    assert grown.num_netlists == 8 + 2
+    assert Model.load(tmp_path / "out" / "model.pt").origin["start"] == model_for(SMALL).digest()
+    assert (tmp_path / "out" / "regret.png").stat().st_size > 1000
+
+
+def test_the_configuration_composes() -> None:
+    settings = to_dataclass(ImproveConfig, compose_config("improve", []))
+    assert settings.trainer.max_epochs == 4
+
+
+def test_wrong_input_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "improve", ["rounds=0"])
+    assert stop.value.code == 2 and "rounds=0" in capsys.readouterr().err
