@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate tune test test-fast bench lint format clean
+.PHONY: help install demo dataset train model evaluate compare improve tune test test-fast bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ demo: $(STAMP)  ## everything at small size: simulate, place, dataset, train, ev
 		seeds.random=[] output=data/demo/evaluate
 	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 cost=learned cost.model_file=data/demo/model/flow.pt \
 		max_moves=1000 output=data/demo/place_learned
-	@echo "pictures and tables: data/demo; the model has seen 320 decisions only, make model trains on 9,216"
+	$(PYTHON) -m costmodel.demo_report folder=data/demo
 
 test: $(STAMP)  ## run all tests on two cores
 	$(PYTHON) -m pytest -n 2
@@ -56,6 +56,12 @@ data/dataset_default/splits.json: | $(STAMP)
 
 evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] ablations=[]" (conf/evaluate.yaml)
 	$(PYTHON) -m costmodel.evaluate $(ARGS)
+
+compare: $(STAMP)  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
+	$(PYTHON) -m costmodel.compare $(ARGS)
+
+improve: $(STAMP)  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
+	$(PYTHON) -m costmodel.improve $(ARGS)
 
 tune: $(STAMP)  ## search for better settings of training; ARGS="search.trials=20 ..." (conf/tune.yaml)
 	$(PYTHON) -m costmodel.tune $(ARGS)
