@@ -24,7 +24,6 @@ from placer.annealing.annealer import (
 from placer.annealing.board import BoolArray
 from placer.annealing.finalists import Elite, best_of, fastest_of, seconds_to_judge
 from placer.annealing.rerouting import energy_of
-from placer.annealing.schedule import Schedule
 from placer.annealing.search import Search, Start
 from placer.annealing.starts import random_start, start_of
 from placer.cost import CostModel
@@ -215,17 +214,19 @@ def _search_by_heuristic(
 ) -> AnnealResult:
     """Good starts for a slow cost model, and of these the one that it likes best.
 
-    They take half of the time limit at most. Ctrl-C ends them; what was found is returned.
+    They take half of the time limit at most: none is begun after that, and the last is cut off.
+    Ctrl-C ends them; what was found is returned.
     """
     fabric, netlist, limit = problem.fabric, problem.netlist, problem.options.time_limit
-    options = AnnealOptions(
-        effort=problem.options.effort,
-        time_limit=None if limit is None else limit / 2 / len(seeds),
-        schedule=Schedule(),
-        moves=problem.options.moves,
-    )
-    cost, found = HeuristicCost(fabric, problem.rules), []
+    options = AnnealOptions(effort=problem.options.effort, moves=problem.options.moves)
+    end = math.inf if limit is None else time.monotonic() + limit / 2
+    cost, found = HeuristicCost(fabric, problem.rules), list[AnnealResult]()
     for placement_seed, seed in seeds:
+        if limit is not None:
+            left = end - time.monotonic()
+            if left <= 0 and found:
+                break
+            options = replace(options, time_limit=max(left, 1e-3))
         start = random_start(fabric, netlist, problem.is_allowed, placement_seed)
         found.append(
             anneal(fabric, netlist, cost, start, options, seed, _phase("heuristic", watch))
