@@ -1,0 +1,1 @@
+"""Trained `flow` networks as compiled code, without DGL (docs/inference.md)."""

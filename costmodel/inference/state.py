@@ -1,0 +1,185 @@
+"""What compiled inference works on: who is connected, the routes, and what every node knows.
+
+Everything that a change of the decision changes has two *sides*. A change writes the other side of
+what it touches and turns it over; to take the change back, it is turned back. Nothing is copied,
+and nothing is summed up over many changes, so there is nothing that could drift.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.encoding import NetlistFeatures
+from costmodel.inference.vectors import FloatArray, IntArray, aligned_zeros
+from costmodel.inference.weights import Facts, Weights
+
+LongArray = NDArray[np.int64]
+ByteArray = NDArray[np.uint8]
+
+
+class Wiring(NamedTuple):
+    """Units and flows of a netlist. An end is a (flow, target) pair."""
+
+    flow_source: IntArray  # [num_flows]
+    end_start: LongArray  # [num_flows + 1] ends of a flow
+    end_flow: IntArray  # [num_ends]
+    end_unit: IntArray  # [num_ends]
+    read_start: LongArray  # [num_units + 1] into `read_ends`
+    read_ends: LongArray  # [num_ends] ends at a unit
+    write_start: LongArray  # [num_units + 1] into `write_flows`
+    write_flows: LongArray  # [num_flows] flows that begin at a unit
+
+
+class Routes(NamedTuple):
+    """A decision: visits of lanes by flows, in two sides per flow."""
+
+    lane_kind: IntArray  # [num_lanes]
+    lane_link: IntArray  # [num_lanes]
+    start: LongArray  # [num_flows] first visit of a flow in `lane` and `before`
+    side: IntArray  # [num_flows] 0 or 1: which one counts
+    size: LongArray  # [2, num_flows] visits
+    lane: IntArray  # [2, num_visits]
+    before: IntArray  # [2, num_visits] lane that the vectors come from, -1: none
+    hops: IntArray  # [2, num_ends]
+    visits: IntArray  # [num_lanes] of all flows; 0: the lane is not used
+
+
+class Rows(NamedTuple):
+    """What nodes know at each level, by member of the ensemble; row 2 i + side counts."""
+
+    lane: FloatArray  # [M, rounds + 1, 2 num_lanes, D]
+    lane_tell: FloatArray  # [M, rounds, 2 num_lanes, 3 D]
+    flow: FloatArray  # [M, rounds + 1, 2 num_flows, W]
+    flow_to_lane: FloatArray  # [M, rounds, 2 num_flows, 2 D]
+    flow_to_unit: FloatArray  # [M, rounds, 2 num_flows, 2 W]
+    unit: FloatArray  # [M, rounds + 1, 2 num_units, W]
+    unit_to_flow: FloatArray  # [M, rounds, 2 num_units, 2 W]
+    flow_static: FloatArray  # [M, num_flows, W] first layer of level 0, without hops
+    lane_side: IntArray  # [M, rounds + 1, num_lanes]
+    flow_side: IntArray  # [M, rounds + 1, num_flows]
+    unit_side: IntArray  # [M, rounds + 1, num_units]
+    # Nodes whose side the last change turned:
+    lanes: IntArray  # [M, rounds + 1, num_lanes]
+    flows: IntArray  # [M, rounds + 1, num_flows]
+    units: IntArray  # [M, rounds + 1, num_units]
+    num: LongArray  # [M, rounds + 1, 3] how many lanes, flows, units
+
+
+class Scratch(NamedTuple):
+    """The last change, and room to work out what it does."""
+
+    num_changed: LongArray  # [1]
+    changed: IntArray  # [num_flows] flows with new routes
+    is_changed: ByteArray  # [num_flows] the same as flags
+    on_route: ByteArray  # [num_lanes] on an old or a new one of these
+    on_route_link: ByteArray  # [num_links]
+    more_visits: IntArray  # [num_lanes]
+    # One member at one level and the one before (by parity): is it new?
+    new_lane: ByteArray  # [2, num_lanes]
+    new_flow: ByteArray  # [2, num_flows]
+    new_unit: ByteArray  # [2, num_units]
+    new_link: ByteArray  # [num_links]
+    place: IntArray  # [num_lanes] row in `lane_sum`, -1: none
+    lane_sum: FloatArray  # [num_lanes, D]
+    link_sum: FloatArray  # [num_links, D]
+    x: FloatArray  # [rows, inputs of a layer]
+    y: FloatArray  # [rows, W]
+    z: FloatArray  # [rows, W]
+    lane_ids: IntArray  # [num_lanes]
+    ids: IntArray  # [rows]
+    in_order: IntArray  # [rows] 0, 1, 2, ...
+    pooled: FloatArray  # [1, 2 (2 W + D)]
+    hidden: FloatArray  # [3, 2 W]
+
+
+def wiring_of(features: NetlistFeatures) -> Wiring:
+    num_units, num_flows = len(features.unit), len(features.flow)
+    read_start, read_ends = _grouped(features.end_unit, num_units)
+    write_start, write_flows = _grouped(features.flow_source, num_units)
+    end_start, _ = _grouped(features.end_flow, num_flows)
+    return Wiring(
+        features.flow_source, end_start, features.end_flow, features.end_unit, read_start,
+        read_ends, write_start, write_flows,
+    )  # fmt: skip
+
+
+def empty_routes(
+    lane_kind: IntArray, lane_link: IntArray, start: LongArray, num_visits: int, num_ends: int
+) -> Routes:
+    """No flow has a route yet."""
+    num_flows = len(start)
+    return Routes(
+        lane_kind=lane_kind,
+        lane_link=lane_link,
+        start=start,
+        side=np.zeros(num_flows, np.int32),
+        size=np.zeros((2, num_flows), np.int64),
+        lane=np.zeros((2, num_visits), np.int32),
+        before=np.zeros((2, num_visits), np.int32),
+        hops=np.zeros((2, num_ends), np.int32),
+        visits=np.zeros(len(lane_kind), np.int32),
+    )
+
+
+def empty_rows(weights: Weights, wiring: Wiring, num_lanes: int, facts: Facts) -> Rows:
+    """Nothing is known but the facts of the netlist."""
+    members, rounds, deep, _ = weights.lane_tell.shape
+    wide = weights.body.shape[2]
+    num_units, num_flows = len(wiring.read_start) - 1, len(wiring.flow_source)
+    unit = aligned_zeros(members, rounds + 1, 2 * num_units, wide)
+    unit[:, 0, ::2] = facts.unit
+    return Rows(
+        lane=aligned_zeros(members, rounds + 1, 2 * num_lanes, deep),
+        lane_tell=aligned_zeros(members, rounds, 2 * num_lanes, 3 * deep),
+        flow=aligned_zeros(members, rounds + 1, 2 * num_flows, wide),
+        flow_to_lane=aligned_zeros(members, rounds, 2 * num_flows, 2 * deep),
+        flow_to_unit=aligned_zeros(members, rounds, 2 * num_flows, 2 * wide),
+        unit=unit,
+        unit_to_flow=aligned_zeros(members, rounds, 2 * num_units, 2 * wide),
+        flow_static=facts.flow,
+        lane_side=np.zeros((members, rounds + 1, num_lanes), np.int32),
+        flow_side=np.zeros((members, rounds + 1, num_flows), np.int32),
+        unit_side=np.zeros((members, rounds + 1, num_units), np.int32),
+        lanes=np.zeros((members, rounds + 1, num_lanes), np.int32),
+        flows=np.zeros((members, rounds + 1, num_flows), np.int32),
+        units=np.zeros((members, rounds + 1, num_units), np.int32),
+        num=np.zeros((members, rounds + 1, 3), np.int64),
+    )
+
+
+def empty_scratch(weights: Weights, wiring: Wiring, num_lanes: int, num_links: int) -> Scratch:
+    deep, wide = weights.lane_tell.shape[2], weights.body.shape[2]
+    num_units, num_flows = len(wiring.read_start) - 1, len(wiring.flow_source)
+    rows = max(num_units, num_flows, num_lanes)
+    return Scratch(
+        num_changed=np.zeros(1, np.int64),
+        changed=np.zeros(num_flows, np.int32),
+        is_changed=np.zeros(num_flows, np.uint8),
+        on_route=np.zeros(num_lanes, np.uint8),
+        on_route_link=np.zeros(num_links, np.uint8),
+        more_visits=np.zeros(num_lanes, np.int32),
+        new_lane=np.zeros((2, num_lanes), np.uint8),
+        new_flow=np.zeros((2, num_flows), np.uint8),
+        new_unit=np.zeros((2, num_units), np.uint8),
+        new_link=np.zeros(num_links, np.uint8),
+        place=np.zeros(num_lanes, np.int32),
+        lane_sum=aligned_zeros(num_lanes, deep),
+        link_sum=aligned_zeros(num_links, deep),
+        x=aligned_zeros(rows, max(2 * wide + 2 * deep, 3 * wide)),
+        y=aligned_zeros(rows, wide),
+        z=aligned_zeros(rows, wide),
+        lane_ids=np.zeros(num_lanes, np.int32),
+        ids=np.zeros(rows, np.int32),
+        in_order=np.arange(rows, dtype=np.int32),
+        pooled=aligned_zeros(1, 2 * (2 * wide + deep)),
+        hidden=aligned_zeros(3, 2 * wide),
+    )
+
+
+def _grouped(keys: IntArray, num_groups: int) -> tuple[LongArray, LongArray]:
+    """Start of each group, and the numbers of its members in order."""
+    start = np.searchsorted(np.sort(keys), np.arange(num_groups + 1)).astype(np.int64)
+    return start, np.argsort(keys, kind="stable").astype(np.int64)
