@@ -13,6 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.inference.compiling import inlined, internal
 from costmodel.inference.rounds import (
     exchange_flows,
     exchange_lanes,
@@ -35,13 +36,13 @@ from costmodel.inference.vectors import (
 )
 from costmodel.inference.weights import Weights
 from costmodel.networks.output import SHARPNESS
-from placer.hot import hot, hot_loop
+from placer.hot import hot_loop
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _SHARPNESS = float(SHARPNESS)
 
 
-@hot
+@inlined
 def turn_routes(routes: Routes, scratch: Scratch) -> None:
     """The other side of the listed flows counts from now on."""
     scratch.is_changed[:] = 0
@@ -82,26 +83,24 @@ def take_back(routes: Routes, rows: Rows, scratch: Scratch) -> None:
                 rows.unit_side[member, level, rows.units[member, level, entry]] ^= 1
 
 
-@hot
+@internal
 def predict(
     weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch,
-    tolerance: float, is_fresh: bool, result: NDArray[np.float64],
+    tolerance: float, result: NDArray[np.float64],
 ) -> None:  # fmt: skip
-    """Log throughput and log sigma of each member [M, 2]; `is_fresh`: nothing is known so far."""
+    """Log throughput and log sigma of each member [M, 2]."""
     members, levels, _ = rows.num.shape
     for member in range(members):
         _first_level(weights, wiring, routes, rows, scratch, member)
         for level in range(1, levels):
             exchange_lanes(weights, routes, rows, scratch, member, level, tolerance)
             exchange_flows(weights, wiring, routes, rows, scratch, member, level, tolerance)
-            exchange_units(
-                weights, wiring, routes, rows, scratch, member, level, tolerance, is_fresh
-            )
+            exchange_units(weights, wiring, routes, rows, scratch, member, level, tolerance)
         _pool_all(routes, rows, scratch, member)
         _read_out(weights, scratch, member, result)
 
 
-@hot_loop
+@internal
 def _first_level(
     weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch, member: int
 ) -> None:
@@ -140,7 +139,7 @@ def _first_level(
         )  # fmt: skip
 
 
-@hot
+@inlined
 def _first_lanes(
     weights: Weights, routes: Routes, rows: Rows, scratch: Scratch, member: int
 ) -> None:
@@ -165,7 +164,7 @@ def _first_lanes(
         tell_lanes(weights, rows, scratch, member, 0, num)
 
 
-@hot_loop
+@internal
 def _pool_all(routes: Routes, rows: Rows, scratch: Scratch, member: int) -> None:
     """Mean and largest unit, flow and lane, side by side in `pooled`."""
     last, pooled = rows.num.shape[1] - 1, scratch.pooled
@@ -181,7 +180,7 @@ def _pool_all(routes: Routes, rows: Rows, scratch: Scratch, member: int) -> None
     )  # fmt: skip
 
 
-@hot
+@inlined
 def _pool(
     rows: FloatArray, side: IntArray, visits: IntArray, has_gaps: bool, pooled: FloatArray,
     first: int,
@@ -207,7 +206,7 @@ def _pool(
         store(pooled, 0, first + part, mean)
 
 
-@hot
+@inlined
 def _layer(
     x: FloatArray, x_row: int, w: FloatArray, bias: FloatArray, y: FloatArray, y_row: int
 ) -> None:
@@ -224,7 +223,7 @@ def _layer(
         store(y, y_row, part, larger(splat(_ZERO), load(y, y_row, part)))
 
 
-@hot
+@inlined
 def _head(x: FloatArray, x_row: int, heads: FloatArray, head: int) -> float:
     sums = splat(_ZERO)
     for part in range(heads.shape[1] // PART):
@@ -232,7 +231,7 @@ def _head(x: FloatArray, x_row: int, heads: FloatArray, head: int) -> float:
     return float(total(sums))
 
 
-@hot_loop
+@internal
 def _read_out(
     weights: Weights, scratch: Scratch, member: int, result: NDArray[np.float64]
 ) -> None:

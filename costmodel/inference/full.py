@@ -94,4 +94,4 @@ def _predict_all(
             scratch.changed[flow] = flow
         scratch.num_changed[0] = num_flows
         turn_routes(routes, scratch)
-        predict(weights, wiring, routes, rows, scratch, 0.0, True, result[d])
+        predict(weights, wiring, routes, rows, scratch, 0.0, result[d])

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from costmodel.inference.compiling import inlined, internal
 from costmodel.inference.state import Rows, Routes, Scratch, Wiring
 from costmodel.inference.vectors import (
     PART,
@@ -28,14 +29,14 @@ from costmodel.inference.vectors import (
     total,
 )
 from costmodel.inference.weights import Weights
-from placer.hot import hot, hot_loop
+from placer.hot import hot_loop
 
 _EPSILON = 1e-5  # of torch's LayerNorm
 _ZERO = np.float32(0.0)
 _LANES, _FLOWS, _UNITS = 0, 1, 2  # columns of `Rows.num`
 
 
-@hot
+@inlined
 def normalise(
     x: FloatArray, x_row: int, norm: FloatArray, width: int, y: FloatArray, y_row: int
 ) -> None:
@@ -59,7 +60,7 @@ def normalise(
         store(y, y_row, part, multiply_add(centred, scale, load(norm, 1, part)))
 
 
-@hot
+@inlined
 def is_near(rows: FloatArray, first: int, second: int, width: int, tolerance: float) -> bool:
     """Whether two rows differ by at most `tolerance`, root mean square."""
     squares = splat(_ZERO)
@@ -69,7 +70,7 @@ def is_near(rows: FloatArray, first: int, second: int, width: int, tolerance: fl
     return bool(total(squares) <= tolerance * tolerance * width)
 
 
-@hot
+@inlined
 def _mark_lanes(routes: Routes, scratch: Scratch, level: int) -> None:
     """Which lanes and links are told something new by the level before."""
     here, was = scratch.new_lane[level & 1], scratch.new_lane[1 - (level & 1)]
@@ -91,7 +92,7 @@ def _mark_lanes(routes: Routes, scratch: Scratch, level: int) -> None:
         here[lane] |= new_link[routes.lane_link[lane]]
 
 
-@hot
+@inlined
 def _sum_lanes(
     routes: Routes, rows: Rows, scratch: Scratch, member: int, level: int, num_lanes: int
 ) -> None:
@@ -132,7 +133,7 @@ def _sum_lanes(
                     store(lane_sum, entry, part, add(load(lane_sum, entry, part), told))
 
 
-@hot_loop
+@internal
 def exchange_lanes(
     weights: Weights, routes: Routes, rows: Rows, scratch: Scratch, member: int, level: int,
     tolerance: float,
@@ -175,7 +176,7 @@ def exchange_lanes(
         tell_lanes(weights, rows, scratch, member, level, kept)
 
 
-@hot
+@inlined
 def tell_lanes(
     weights: Weights, rows: Rows, scratch: Scratch, member: int, level: int, num_lanes: int
 ) -> None:
@@ -187,7 +188,7 @@ def tell_lanes(
     )  # fmt: skip
 
 
-@hot
+@inlined
 def _reads_news(
     wiring: Wiring, routes: Routes, scratch: Scratch, flow: int, level: int
 ) -> bool:
@@ -206,7 +207,7 @@ def _reads_news(
     return False
 
 
-@hot
+@inlined
 def _gather_flow(
     weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch, member: int,
     level: int, flow: int, entry: int,
@@ -241,7 +242,7 @@ def _gather_flow(
         store(x, entry, 2 * wide + deep + part, largest)
 
 
-@hot_loop
+@internal
 def exchange_flows(
     weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch, member: int,
     level: int, tolerance: float,
@@ -288,7 +289,7 @@ def exchange_flows(
         )  # fmt: skip
 
 
-@hot
+@inlined
 def _settle(
     before: FloatArray, side_before: IntArray, here: FloatArray, side_here: IntArray,
     norm: FloatArray, width: int, listed: IntArray, num: int, new: IntArray, scratch: Scratch,
@@ -312,14 +313,15 @@ def _settle(
     return kept
 
 
-@hot_loop
+@internal
 def exchange_units(
     weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch, member: int,
-    level: int, tolerance: float, is_fresh: bool,
+    level: int, tolerance: float,
 ) -> None:  # fmt: skip
     """Units from level - 1 to `level`: h <- norm(h + W relu(V h + messages))."""
     new, was = scratch.new_unit[level & 1], scratch.new_unit[1 - (level & 1)]
     new_flow, number = scratch.new_flow[level & 1], level - 1
+    is_fresh = scratch.is_fresh[0]
     for unit in range(len(new)):
         new[unit] = was[unit] | is_fresh
     for flow in range(len(new_flow)):
@@ -364,7 +366,7 @@ def exchange_units(
         )  # fmt: skip
 
 
-@hot
+@inlined
 def _gather_unit(
     weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch, member: int,
     level: int, unit: int, entry: int,

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from costmodel.inference.compiling import inlined
 from costmodel.inference.evaluate import take_back
 from costmodel.inference.session import Engine, log_score, open_engine, price_state
+from costmodel.inference.state import Scratch
 from costmodel.networks.flow import FlowNetwork
 from placer.annealing.board import Board, State, board_of, state_of
 from placer.annealing.compiled import pick_move
@@ -19,7 +21,7 @@ from placer.annealing.search import Counts, Start
 from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import Fabric
-from placer.hot import hot, hot_loop
+from placer.hot import hot_loop
 from placer.netlist import Netlist
 from placer.routing import route_turns
 from placer.routing.arrays import IntArray, LongArray
@@ -29,10 +31,10 @@ MAX_DRIFT = 1e-4  # relative, of a running prediction against a fresh one
 _COST = int(Refusal.COST)
 
 
-@hot
-def _list_flows(board: Board, engine: Engine, change: Change) -> None:
+@inlined
+def _list_flows(board: Board, scratch: Scratch, change: Change) -> None:
     """Every flow that turns, or begins or ends at a unit that goes elsewhere, once."""
-    scratch, num = engine.scratch, 0
+    num = 0
     scratch.is_changed[:] = 0
     if change.flow[0] >= 0:
         scratch.changed[0], num = change.flow[0], 1
@@ -45,11 +47,6 @@ def _list_flows(board: Board, engine: Engine, change: Change) -> None:
                 scratch.changed[num] = flow
                 num += 1
     scratch.num_changed[0] = num
-
-
-@hot_loop
-def _price(engine: Engine, state: State, tolerance: float) -> float:
-    return -price_state(engine, state.sites, state.flow_class, tolerance, False)
 
 
 @hot_loop
@@ -83,11 +80,11 @@ def anneal_moves(
             continue
         allowed = energies[0] - temperature * math.log(1.0 - uniform(rng))
         apply(state, change)
-        _list_flows(board, engine, change)
-        energy = _price(engine, state, engine.tolerance)
+        _list_flows(board, engine.scratch, change)
+        energy = -price_state(engine, state.sites, state.flow_class, engine.tolerance)
         if energy <= allowed and engine.tolerance > 0:  # where a walk stands is always exact
             take_back(engine.routes, engine.rows, engine.scratch)
-            energy = _price(engine, state, 0.0)
+            energy = -price_state(engine, state.sites, state.flow_class, 0.0)
         if not energy <= allowed:
             take_back(engine.routes, engine.rows, engine.scratch)
             undo(state, change)

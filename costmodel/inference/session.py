@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.encoding import netlist_features
+from costmodel.inference.compiling import inlined
 from costmodel.inference.evaluate import predict, take_back, turn_routes
 from costmodel.inference.rounds import tell_units
 from costmodel.inference.state import (
@@ -106,13 +107,16 @@ def open_engine(
         tolerance=tolerance,
     )
     tell_units(weights, engine.rows, engine.scratch)
-    _begin(engine, sites, flow_class)
+    engine.scratch.changed[:] = np.arange(netlist.num_flows)
+    engine.scratch.num_changed[0] = netlist.num_flows
+    price_state(engine, sites, flow_class, 0.0)
+    engine.scratch.is_fresh[0] = 0
     return engine
 
 
-@hot
+@hot_loop
 def price_state(
-    engine: Engine, sites: IntArray, flow_class: IntArray, tolerance: float, is_fresh: bool
+    engine: Engine, sites: IntArray, flow_class: IntArray, tolerance: float
 ) -> float:
     """Log of the score when the flows listed in `scratch.changed` get new routes."""
     for entry in range(engine.scratch.num_changed[0]):
@@ -121,7 +125,7 @@ def price_state(
     turn_routes(engine.routes, engine.scratch)
     predict(
         engine.weights, engine.wiring, engine.routes, engine.rows, engine.scratch, tolerance,
-        is_fresh, engine.result,
+        engine.result,
     )  # fmt: skip
     return log_score(engine.result, engine.pessimism)
 
@@ -137,7 +141,7 @@ def log_score(result: FloatArray, pessimism: float) -> float:
     return mean - pessimism * math.sqrt(square)
 
 
-@hot
+@inlined
 def _write_route(engine: Engine, sites: IntArray, flow: int, turn_class: int) -> None:
     """The dimension-ordered tree of a flow, on the side that does not count yet."""
     grid, routes = engine.grid, engine.routes
@@ -162,20 +166,16 @@ def _write_route(engine: Engine, sites: IntArray, flow: int, turn_class: int) ->
 
 
 @hot_loop
-def _begin(engine: Engine, sites: IntArray, flow_class: IntArray) -> None:
-    num_flows = len(flow_class)
-    for flow in range(num_flows):
-        engine.scratch.changed[flow] = flow
-    engine.scratch.num_changed[0] = num_flows
-    price_state(engine, sites, flow_class, 0.0, True)
-
-
-@hot_loop
-def _price_neighbour(
-    engine: Engine, old_sites: IntArray, old_class: IntArray, sites: IntArray, flow_class: IntArray
-) -> float:
-    """List the flows that must be routed anew, and price."""
-    wiring, scratch, num = engine.wiring, engine.scratch, 0
+def _list_changed(
+    wiring: Wiring,
+    scratch: Scratch,
+    old_sites: IntArray,
+    old_class: IntArray,
+    sites: IntArray,
+    flow_class: IntArray,
+) -> None:
+    """List the flows that must be routed anew."""
+    num = 0
     for flow in range(len(flow_class)):
         unit = wiring.flow_source[flow]
         has_moved = sites[unit] != old_sites[unit] or flow_class[flow] != old_class[flow]
@@ -186,7 +186,6 @@ def _price_neighbour(
             scratch.changed[num] = flow
             num += 1
     scratch.num_changed[0] = num
-    return price_state(engine, sites, flow_class, 0.0, False)
 
 
 class Session:
@@ -222,6 +221,8 @@ class Session:
         return self.current
 
     def _move(self, sites: IntArray, flow_class: IntArray) -> float:
-        return math.exp(
-            _price_neighbour(self._engine, self.sites, self.flow_class, sites, flow_class)
+        engine = self._engine
+        _list_changed(
+            engine.wiring, engine.scratch, self.sites, self.flow_class, sites, flow_class
         )
+        return math.exp(price_state(engine, sites, flow_class, 0.0))

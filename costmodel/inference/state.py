@@ -71,6 +71,7 @@ class Rows(NamedTuple):
 class Scratch(NamedTuple):
     """The last change, and room to work out what it does."""
 
+    is_fresh: ByteArray  # [1] whether nothing was known before
     num_changed: LongArray  # [1]
     changed: IntArray  # [num_flows] flows with new routes
     is_changed: ByteArray  # [num_flows] the same as flags
@@ -155,6 +156,7 @@ def empty_scratch(weights: Weights, wiring: Wiring, num_lanes: int, num_links: i
     num_units, num_flows = len(wiring.read_start) - 1, len(wiring.flow_source)
     rows = max(num_units, num_flows, num_lanes)
     return Scratch(
+        is_fresh=np.ones(1, np.uint8),
         num_changed=np.zeros(1, np.int64),
         changed=np.zeros(num_flows, np.int32),
         is_changed=np.zeros(num_flows, np.uint8),
