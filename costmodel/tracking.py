@@ -89,7 +89,7 @@ class Tracker:
             return
         try:
             action(self._logger)
-        except _failures() as error:
+        except tracking_failures() as error:
             self._logger = None
             _log.warning("tracking ends here, training goes on: %s", _first_line(error))
 
@@ -120,17 +120,22 @@ def open_tracker(
     """
     if config.uri is None:
         return Tracker(None)
-    for key, value in _SETTINGS.items():
-        os.environ.setdefault(key, value)
-    for noisy in ("alembic", "lightning.pytorch.loggers.mlflow"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)
+    use_settings()
     try:
         return Tracker(_open(config, config.uri, name, parameters, note))
-    except _failures() as error:
+    except tracking_failures() as error:
         raise InputError(
             f"cannot track the run at tracking.uri={config.uri}: {_first_line(error)}; start the "
             "server, name another one, or switch tracking off with tracking.uri=null"
         ) from error
+
+
+def use_settings() -> None:
+    """Settings of MLflow that the user has not made otherwise."""
+    for key, value in _SETTINGS.items():
+        os.environ.setdefault(key, value)
+    for noisy in ("alembic", "lightning.pytorch.loggers.mlflow"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
 
 
 def _open(
@@ -187,7 +192,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _failures() -> tuple[type[Exception], ...]:
+def tracking_failures() -> tuple[type[Exception], ...]:
     """What MLflow raises when a database or server does not do as it should."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError

@@ -20,7 +20,7 @@ from costmodel.inference.rounds import (
     exchange_units,
     tell_lanes,
 )
-from costmodel.inference.state import Rows, Routes, Scratch, Wiring
+from costmodel.inference.state import Routes, Rows, Scratch, Wiring
 from costmodel.inference.vectors import (
     PART,
     FloatArray,
@@ -232,14 +232,10 @@ def _head(x: FloatArray, x_row: int, heads: FloatArray, head: int) -> float:
 
 
 @internal
-def _read_out(
-    weights: Weights, scratch: Scratch, member: int, result: NDArray[np.float64]
-) -> None:
+def _read_out(weights: Weights, scratch: Scratch, member: int, result: NDArray[np.float64]) -> None:
     """log(throughput) = -softplus(-s z) / s with s = SHARPNESS, and log(sigma)."""
     hidden, heads, bias = scratch.hidden, weights.heads[member], weights.head_bias[member]
-    _layer(
-        scratch.pooled, 0, weights.pooled[member], weights.pooled_bias[member], hidden, 0
-    )
+    _layer(scratch.pooled, 0, weights.pooled[member], weights.pooled_bias[member], hidden, 0)
     _layer(hidden, 0, weights.body[member], weights.body_bias[member], hidden, 1)
     _layer(hidden, 1, weights.sigma_body[member], weights.sigma_body_bias[member], hidden, 2)
     z = -_SHARPNESS * (_head(hidden, 1, heads, 0) + bias[0])

@@ -11,7 +11,6 @@ from costmodel.encoding import Encoded, NetlistFeatures
 from costmodel.inference.evaluate import predict, turn_routes
 from costmodel.inference.rounds import tell_units
 from costmodel.inference.state import (
-    IntArray,
     LongArray,
     Routes,
     Rows,
@@ -22,6 +21,7 @@ from costmodel.inference.state import (
     empty_scratch,
     wiring_of,
 )
+from costmodel.inference.vectors import IntArray
 from costmodel.inference.weights import Weights, facts_of, weights_of
 from costmodel.networks.flow import FlowNetwork
 from placer.hot import hot_loop

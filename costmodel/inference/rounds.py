@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from costmodel.inference.compiling import inlined, internal
-from costmodel.inference.state import Rows, Routes, Scratch, Wiring
+from costmodel.inference.state import Routes, Rows, Scratch, Wiring
 from costmodel.inference.vectors import (
     PART,
     FloatArray,
@@ -189,9 +189,7 @@ def tell_lanes(
 
 
 @inlined
-def _reads_news(
-    wiring: Wiring, routes: Routes, scratch: Scratch, flow: int, level: int
-) -> bool:
+def _reads_news(wiring: Wiring, routes: Routes, scratch: Scratch, flow: int, level: int) -> bool:
     if scratch.new_flow[1 - (level & 1), flow]:  # flows with new routes are new at all levels
         return True
     new_lane, new_unit = scratch.new_lane[level & 1], scratch.new_unit[1 - (level & 1)]

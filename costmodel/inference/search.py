@@ -14,7 +14,16 @@ from costmodel.inference.state import Scratch
 from costmodel.networks.flow import FlowNetwork
 from placer.annealing.board import Board, State, board_of, state_of
 from placer.annealing.compiled import pick_move
-from placer.annealing.moves import LEGAL, Change, Refusal, apply, empty_change, propose, reseat, undo
+from placer.annealing.moves import (
+    LEGAL,
+    Change,
+    Refusal,
+    apply,
+    empty_change,
+    propose,
+    reseat,
+    undo,
+)
 from placer.annealing.pressure import FloatArray
 from placer.annealing.random import RngState, rng_state, uniform
 from placer.annealing.search import Counts, Start

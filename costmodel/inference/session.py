@@ -22,7 +22,6 @@ from costmodel.inference.compiling import inlined
 from costmodel.inference.evaluate import predict, take_back, turn_routes
 from costmodel.inference.rounds import tell_units
 from costmodel.inference.state import (
-    IntArray,
     LongArray,
     Routes,
     Rows,
@@ -33,6 +32,7 @@ from costmodel.inference.state import (
     empty_scratch,
     wiring_of,
 )
+from costmodel.inference.vectors import IntArray
 from costmodel.inference.weights import Weights, facts_of, weights_of
 from costmodel.networks.flow import FlowNetwork
 from placer.fabric import Fabric
@@ -115,9 +115,7 @@ def open_engine(
 
 
 @hot_loop
-def price_state(
-    engine: Engine, sites: IntArray, flow_class: IntArray, tolerance: float
-) -> float:
+def price_state(engine: Engine, sites: IntArray, flow_class: IntArray, tolerance: float) -> float:
     """Log of the score when the flows listed in `scratch.changed` get new routes."""
     for entry in range(engine.scratch.num_changed[0]):
         flow = engine.scratch.changed[entry]
@@ -222,7 +220,5 @@ class Session:
 
     def _move(self, sites: IntArray, flow_class: IntArray) -> float:
         engine = self._engine
-        _list_changed(
-            engine.wiring, engine.scratch, self.sites, self.flow_class, sites, flow_class
-        )
+        _list_changed(engine.wiring, engine.scratch, self.sites, self.flow_class, sites, flow_class)
         return math.exp(price_state(engine, sites, flow_class, 0.0))

@@ -23,6 +23,9 @@ FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int32]
 Vector = Any  # in compiled code
 
+# numba's stubs take what a function emits for what it does.
+_emitted: Callable[[Callable[..., Any]], Callable[..., Any]] = intrinsic
+
 PART = 16  # numbers in a vector
 _ALIGNMENT = 64  # bytes: a vector must not lie in two cache lines
 _FLOAT, _LONG = ir.FloatType(), ir.IntType(64)
@@ -91,7 +94,7 @@ def _fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
     return builder.call(function, [a, b, c])
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_emitted
 def load(typing: Any, array: Any, row: Any, part: Any) -> Any:
     """Part `part` of a row."""
 
@@ -101,7 +104,7 @@ def load(typing: Any, array: Any, row: Any, part: Any) -> Any:
     return _vector(array, types.int64, types.int64), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_emitted
 def store(typing: Any, array: Any, row: Any, part: Any, value: Any) -> Any:
     """Put a vector into part `part` of a row."""
 
@@ -113,7 +116,7 @@ def store(typing: Any, array: Any, row: Any, part: Any, value: Any) -> Any:
     return types.void(array, types.int64, types.int64, _vector), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_emitted
 def splat(typing: Any, number: Any) -> Any:
     """A vector of equal numbers."""
 
@@ -123,7 +126,7 @@ def splat(typing: Any, number: Any) -> Any:
     return _vector(types.float32), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_emitted
 def add(typing: Any, a: Any, b: Any) -> Any:
     """a + b"""
 
@@ -133,7 +136,7 @@ def add(typing: Any, a: Any, b: Any) -> Any:
     return _vector(_vector, _vector), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_emitted
 def subtract(typing: Any, a: Any, b: Any) -> Any:
     """a - b"""
 
@@ -143,7 +146,7 @@ def subtract(typing: Any, a: Any, b: Any) -> Any:
     return _vector(_vector, _vector), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_emitted
 def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """a * b + c"""
 
@@ -153,7 +156,7 @@ def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
     return _vector(_vector, _vector, _vector), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_emitted
 def larger(typing: Any, a: Any, b: Any) -> Any:
     """a where a > b, else b; NaN in b stays."""
 
@@ -163,7 +166,7 @@ def larger(typing: Any, a: Any, b: Any) -> Any:
     return _vector(_vector, _vector), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_emitted
 def total(typing: Any, a: Any) -> Any:
     """Sum of the numbers of a vector."""
 
@@ -180,7 +183,7 @@ def total(typing: Any, a: Any) -> Any:
 def _block_product(num_parts: int) -> Callable[..., None]:
     """A product that keeps `num_parts` parts of the sums of `_AT_ONCE` rows in registers."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @_emitted
     def product(
         typing: Any, x: Any, x_ids: Any, w: Any, bias: Any, y: Any, y_ids: Any, row: Any, last: Any,
         part: Any,
@@ -199,9 +202,7 @@ def _block_product(num_parts: int) -> Callable[..., None]:
             first = [
                 builder.load(_part(context, builder, bias, bias_, None, p), align=4) for p in parts
             ]
-            sums = [
-                [cgutils.alloca_once_value(builder, f) for f in first] for _ in range(_AT_ONCE)
-            ]
+            sums = [[cgutils.alloca_once_value(builder, f) for f in first] for _ in range(_AT_ONCE)]
             x_rows = [id_of(x_ids, x_ids_, number) for number in range(_AT_ONCE)]
             depth = builder.extract_value(context.make_array(w)(context, builder, w_).shape, 0)
             with cgutils.for_range(builder, depth) as loop:
@@ -225,7 +226,7 @@ def _block_product(num_parts: int) -> Callable[..., None]:
         long = types.int64
         return types.void(x, x_ids, w, bias, y, y_ids, long, long, long), emit
 
-    return product  # type: ignore[no-any-return]
+    return product
 
 
 _one_part, _two_parts, _three_parts = (_block_product(number) for number in (1, 2, 3))

@@ -21,7 +21,7 @@ from costmodel.encoding import NetlistFeatures
 from costmodel.encoding.encode import LANE_KINDS
 from costmodel.encoding.features import FLOW_FACTS, UNIT_FACTS
 from costmodel.inference.vectors import FloatArray, aligned_zeros, padded
-from costmodel.networks.flow import FlowNetwork, FlowUpdate, Pooling, UnitUpdate
+from costmodel.networks.flow import FlowNetwork, LaneUpdate, Pooling, Round
 from placer.errors import InputError
 
 
@@ -168,8 +168,8 @@ def _template(network: FlowNetwork) -> FlowNetwork:
 def _round(network: FlowNetwork, number: int, hops: Tensor) -> dict[str, NDArray[np.float32]]:
     config, exchange = network.config, network.rounds[number]
     wide, deep = padded(config.width), padded(config.lane_width)
+    assert isinstance(exchange, Round)
     flow, unit = exchange.flow, exchange.unit
-    assert isinstance(flow, FlowUpdate) and isinstance(unit, UnitUpdate)
     routes = [flow.route_sum, flow.route_max] if config.lanes else []
     flow_in = [(flow.own, wide), (flow.ends, wide), *((layer, deep) for layer in routes)]
     return _lane_round(exchange.lane, wide, deep) | {
@@ -192,7 +192,7 @@ def _round(network: FlowNetwork, number: int, hops: Tensor) -> dict[str, NDArray
     }
 
 
-def _lane_round(lane: nn.Module | None, wide: int, deep: int) -> dict[str, NDArray[np.float32]]:
+def _lane_round(lane: LaneUpdate | None, wide: int, deep: int) -> dict[str, NDArray[np.float32]]:
     if lane is None:
         return {
             "lane_tell": np.zeros((deep, 3 * deep), np.float32),
@@ -210,7 +210,8 @@ def _lane_round(lane: nn.Module | None, wide: int, deep: int) -> dict[str, NDArr
 
 def _pooled_weights(network: FlowNetwork, weight: Tensor, wide: int, deep: int) -> FloatArray:
     """Rows for mean and largest unit, flow, lane, whatever of it the network reads."""
-    config, given, parts = network.config, 0, []
+    config, given = network.config, 0
+    parts: list[FloatArray] = []
     for width, room in ((config.width, wide), (config.width, wide), (config.lane_width, deep)):
         for pooling in (Pooling.MEAN, Pooling.MAX):
             is_lane = len(parts) >= 4
@@ -227,12 +228,12 @@ def _linear(layers: nn.Sequential, number: int) -> nn.Linear:
     return layer
 
 
-def _beside(layers: Sequence[nn.Module], rows: int, columns: int) -> FloatArray:
+def _beside(layers: Sequence[nn.Linear], rows: int, columns: int) -> FloatArray:
     """Layers that read the same row."""
     return np.concatenate([_pad(layer.weight.T, rows, columns) for layer in layers], axis=1)
 
 
-def _above(layers: Sequence[tuple[nn.Module, int]], rows: int, columns: int) -> FloatArray:
+def _above(layers: Sequence[tuple[nn.Linear, int]], rows: int, columns: int) -> FloatArray:
     """Layers whose results are added, with room for what each reads."""
     joined = np.concatenate([_pad(layer.weight.T, room, columns) for layer, room in layers])
     return np.pad(joined, ((0, rows - len(joined)), (0, 0)))
@@ -240,8 +241,7 @@ def _above(layers: Sequence[tuple[nn.Module, int]], rows: int, columns: int) -> 
 
 def _pad(matrix: Tensor, rows: int | None, columns: int) -> FloatArray:
     given = matrix.detach().numpy()
-    rows = len(given) if rows is None else rows
-    result = np.zeros((rows, columns), np.float32)
+    result = np.zeros((len(given) if rows is None else rows, columns), np.float32)
     result[: given.shape[0], : given.shape[1]] = given
     return result
 

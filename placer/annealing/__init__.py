@@ -9,7 +9,7 @@ from placer.annealing.annealer import (
     anneal,
 )
 from placer.annealing.schedule import Schedule
-from placer.annealing.search import Search, Start
+from placer.annealing.search import Search, SearchingCost, Start
 
 __all__ = [
     "AnnealOptions",
@@ -19,6 +19,7 @@ __all__ = [
     "Round",
     "Schedule",
     "Search",
+    "SearchingCost",
     "Start",
     "anneal",
 ]

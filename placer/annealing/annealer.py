@@ -20,6 +20,7 @@ from placer.annealing.search import (
     CompiledSearch,
     Counts,
     Search,
+    SearchingCost,
     Start,
 )
 from placer.check import check
@@ -133,8 +134,9 @@ def anneal(
 ) -> AnnealResult:
     """Search for a placement with a low energy; same seed, same result (without a time limit).
 
-    The heuristic is annealed by compiled code with exact deltas, other cost models by batches of
-    candidates. Ctrl-C ends the search and the best placement so far is returned.
+    The heuristic is annealed by compiled code with exact deltas, a `SearchingCost` in its own way,
+    other cost models by batches of candidates. Ctrl-C ends the search and the best placement so far
+    is returned.
     Raises InputError when the start is not legal, or a unit sits where it is not allowed.
     """
     _require_legal(fabric, netlist, start)
@@ -185,6 +187,8 @@ def _open(
     mix, cost = options.moves.cumulated(), ranking_model(cost)
     if isinstance(cost, HeuristicCost):
         return CompiledSearch(fabric, netlist, cost, start, mix, seed)
+    if isinstance(cost, SearchingCost):
+        return cost.open_search(netlist, start, mix, seed)
     return BatchedSearch(fabric, netlist, cost, start, mix, seed)
 
 

@@ -1,6 +1,7 @@
 """The two engines of the annealer: compiled for the heuristic, batched for any other cost model.
 
-Both walk through legal placements with dimension-ordered routes and keep the best one seen.
+A cost model can bring one of its own (`SearchingCost`). All walk through legal placements with
+dimension-ordered routes and keep the best one seen.
 Energy = log of predicted cycles per sample / bound = -log(score); lower is better.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,15 @@ class Start:
     sites: IntArray  # [num_units] legal
     flow_class: IntArray  # [num_flows] 0: XY, 1: YX
     is_allowed: BoolArray  # [num_units, num_sites] the user's constraints
+
+
+@runtime_checkable
+class SearchingCost(CostModel, Protocol):
+    """A cost model with a search of its own, that need not score whole decisions."""
+
+    def open_search(self, netlist: Netlist, start: Start, mix: FloatArray, seed: int) -> Search:
+        """A walk that begins at `start`; `mix` holds cumulated shares of the kinds of moves."""
+        ...
 
 
 class CompiledSearch:
