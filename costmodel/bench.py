@@ -1,4 +1,4 @@
-"""Command: how fast are decisions encoded, batched and predicted? A table with versions.
+"""Command: how fast are decisions encoded, batched and predicted? Tables with versions.
 
 Rates depend on the machine; compare columns of one run, not runs. All on one core.
 """
@@ -19,20 +19,30 @@ from rich.table import Table
 from costmodel.encoding import Encoded, NetlistFeatures, encode, netlist_features
 from costmodel.encoding.batch import make_batch
 from costmodel.encoding.graph_set import graph_set
+from costmodel.inference.full import predict_encoded
+from costmodel.inference.search import LearnedSearch
 from costmodel.networks import build_network
-from costmodel.networks.flow import FlowConfig
+from costmodel.networks.flow import FlowConfig, FlowNetwork
+from placer.annealing import AnnealOptions, MoveMix, Start, anneal
+from placer.annealing.constraints import allowed_sites
+from placer.annealing.moves import Refusal
+from placer.annealing.search import Counts
+from placer.annealing.starts import random_start, start_of
 from placer.bench import SAMPLE_CYCLES, seconds
 from placer.config import load_fabric
 from placer.decision import Decisions
 from placer.fabric import Fabric
-from placer.lowering import draw_netlist
+from placer.heuristic import HeuristicCost
+from placer.lowering import draw_netlist, lower_sections
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
-from placer.workloads import FAMILIES
+from placer.workloads import FAMILIES, ModelSpec, build
 
 NUM_DECISIONS = 24  # per netlist, as a dataset has them
 REPEATS = 7  # the best counts
+SEARCH_MOVES = 200_000  # of the search with the heuristic that comes before
+NUM_MOVES, TEMPERATURE, REACH = 2_000, 0.003, 4  # of the search with the model
 
 
 def bench_decisions(fabric: Fabric, console: Console) -> None:
@@ -62,6 +72,73 @@ def bench_decisions(fabric: Fabric, console: Console) -> None:
     console.print(table)
 
 
+def bench_scores(fabric: Fabric, console: Console) -> None:
+    """Scores per second of one decision after the other: by DGL, compiled, in a search."""
+    table = Table(
+        "family", "units", "flows", "DGL, forward", "compiled", "in a search", "search / DGL",
+        title=f"scores per second on {fabric.name}, one at a time, one core",
+    )  # fmt: skip
+    network = build_network(FlowConfig(), seed=0).eval()
+    assert isinstance(network, FlowNetwork)
+    for family in FAMILIES:
+        netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
+        start, decisions = _improved(fabric, netlist)
+        features, encoded = _encode(fabric, netlist, decisions)
+        batch = make_batch(graph_set([(features, encoded)]), np.arange(1))
+        predict_encoded([network], features, encoded)
+        with torch.inference_mode():
+            by_dgl = 1 / min(seconds(partial(network, batch)) for _ in range(REPEATS))
+        whole = partial(predict_encoded, [network], features, encoded)
+        compiled = NUM_DECISIONS / min(seconds(whole) for _ in range(REPEATS))
+        search = _search_rate(fabric, netlist, network, start)
+        table.add_row(
+            family, str(netlist.num_units), str(netlist.num_flows),
+            *(f"{rate:.0f}" for rate in (by_dgl, compiled, search, search / by_dgl)),
+        )  # fmt: skip
+    console.print(table)
+
+
+def bench_sizes(console: Console) -> None:
+    """Time per score in a search against the size of the netlist, up to sections of BERT large."""
+    table = Table(
+        "netlist", "units", "flows", "visits", "scores/s", "us per score", "ns per visit",
+        title="score in a search by size, one core",
+    )  # fmt: skip
+    network = build_network(FlowConfig(), seed=0).eval()
+    assert isinstance(network, FlowNetwork)
+    small, large = load_fabric("small"), load_fabric("large")
+    cases = [(small, draw_netlist(small, f, SAMPLE_CYCLES, seed=0, index=0)) for f in FAMILIES]
+    graph = build(ModelSpec("bert_large", layers=1))
+    cases += [(large, section.netlist) for section in lower_sections(large, graph)]
+    for fabric, netlist in cases:
+        start, decisions = _improved(fabric, netlist)
+        rate = _search_rate(fabric, netlist, network, start)
+        num_visits = len(decisions[0].links)
+        table.add_row(
+            f"{netlist.name}, {fabric.name}", str(netlist.num_units), str(netlist.num_flows),
+            str(num_visits), f"{rate:.0f}", f"{1e6 / rate:.0f}", f"{1e9 / rate / num_visits:.0f}",
+        )  # fmt: skip
+    console.print(table)
+
+
+def _improved(fabric: Fabric, netlist: Netlist) -> tuple[Start, Decisions]:
+    """Where a search with the model begins, and NUM_DECISIONS copies of it."""
+    is_allowed = allowed_sites(fabric, netlist, None)
+    first = random_start(fabric, netlist, is_allowed, 0)
+    options = AnnealOptions(max_moves=SEARCH_MOVES)
+    found = anneal(fabric, netlist, HeuristicCost(fabric), first, options, seed=0).decision
+    return start_of(fabric, found, is_allowed), Decisions.concatenate([found] * NUM_DECISIONS)
+
+
+def _search_rate(fabric: Fabric, netlist: Netlist, network: FlowNetwork, start: Start) -> float:
+    """Predictions per second in a search with the settings of `cost=learned`."""
+    search = LearnedSearch([network], fabric, netlist, start, MoveMix().cumulated(), seed=0)
+    search.run(20, TEMPERATURE, REACH, Counts())
+    counts = Counts()
+    spent = seconds(lambda: search.run(NUM_MOVES, TEMPERATURE, REACH, counts))
+    return float((counts.accepted.sum() + counts.refused[:, Refusal.COST].sum()) / spent)
+
+
 def _encode(
     fabric: Fabric, netlist: Netlist, decisions: Decisions
 ) -> tuple[NetlistFeatures, Encoded]:
@@ -76,6 +153,8 @@ def main() -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     console.print(f"{machine}, Python {platform.python_version()}, {versions}")
     bench_decisions(load_fabric("small"), console)
+    bench_scores(load_fabric("small"), console)
+    bench_sizes(console)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.inference.compiling import inlined, internal
-from costmodel.inference.rounds import (
-    exchange_flows,
-    exchange_lanes,
-    exchange_units,
-    tell_lanes,
-)
+from costmodel.inference.lanes import exchange_lanes, tell_lanes
+from costmodel.inference.layers import head_of_row, layer_of_row
+from costmodel.inference.rounds import exchange_flows, exchange_units
 from costmodel.inference.state import Routes, Rows, Scratch, Wiring
 from costmodel.inference.vectors import (
     PART,
@@ -32,7 +29,6 @@ from costmodel.inference.vectors import (
     multiply_add,
     splat,
     store,
-    total,
 )
 from costmodel.inference.weights import Weights
 from costmodel.networks.output import SHARPNESS
@@ -206,39 +202,14 @@ def _pool(
         store(pooled, 0, first + part, mean)
 
 
-@inlined
-def _layer(
-    x: FloatArray, x_row: int, w: FloatArray, bias: FloatArray, y: FloatArray, y_row: int
-) -> None:
-    """relu(bias + x @ w) for one row."""
-    num_parts = w.shape[1] // PART
-    for part in range(num_parts):
-        store(y, y_row, part, load(bias, 0, part))
-    for column in range(w.shape[0]):
-        number = splat(x[x_row, column])
-        for part in range(num_parts):
-            sums = multiply_add(number, load(w, column, part), load(y, y_row, part))
-            store(y, y_row, part, sums)
-    for part in range(num_parts):
-        store(y, y_row, part, larger(splat(_ZERO), load(y, y_row, part)))
-
-
-@inlined
-def _head(x: FloatArray, x_row: int, heads: FloatArray, head: int) -> float:
-    sums = splat(_ZERO)
-    for part in range(heads.shape[1] // PART):
-        sums = multiply_add(load(x, x_row, part), load(heads, head, part), sums)
-    return float(total(sums))
-
-
 @internal
 def _read_out(weights: Weights, scratch: Scratch, member: int, result: NDArray[np.float64]) -> None:
     """log(throughput) = -softplus(-s z) / s with s = SHARPNESS, and log(sigma)."""
     hidden, heads, bias = scratch.hidden, weights.heads[member], weights.head_bias[member]
-    _layer(scratch.pooled, 0, weights.pooled[member], weights.pooled_bias[member], hidden, 0)
-    _layer(hidden, 0, weights.body[member], weights.body_bias[member], hidden, 1)
-    _layer(hidden, 1, weights.sigma_body[member], weights.sigma_body_bias[member], hidden, 2)
-    z = -_SHARPNESS * (_head(hidden, 1, heads, 0) + bias[0])
+    layer_of_row(scratch.pooled, 0, weights.pooled[member], weights.pooled_bias[member], hidden, 0)
+    layer_of_row(hidden, 0, weights.body[member], weights.body_bias[member], hidden, 1)
+    layer_of_row(hidden, 1, weights.sigma_body[member], weights.sigma_body_bias[member], hidden, 2)
+    z = -_SHARPNESS * (head_of_row(hidden, 1, heads, 0) + bias[0])
     softplus = max(z, 0.0) + math.log1p(math.exp(-abs(z)))
     result[member, 0] = -softplus / _SHARPNESS
-    result[member, 1] = _head(hidden, 2, heads, 1) + bias[1]
+    result[member, 1] = head_of_row(hidden, 2, heads, 1) + bias[1]

@@ -8,11 +8,10 @@ stays as it was and others are not told: an approximation.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from costmodel.inference.compiling import inlined, internal
+from costmodel.inference.layers import is_near, normalise
 from costmodel.inference.state import Routes, Rows, Scratch, Wiring
 from costmodel.inference.vectors import (
     PART,
@@ -22,170 +21,14 @@ from costmodel.inference.vectors import (
     dense,
     larger,
     load,
-    multiply_add,
     splat,
     store,
-    subtract,
-    total,
 )
 from costmodel.inference.weights import Weights
 from placer.hot import hot_loop
 
-_EPSILON = 1e-5  # of torch's LayerNorm
 _ZERO = np.float32(0.0)
-_LANES, _FLOWS, _UNITS = 0, 1, 2  # columns of `Rows.num`
-
-
-@inlined
-def normalise(
-    x: FloatArray, x_row: int, norm: FloatArray, width: int, y: FloatArray, y_row: int
-) -> None:
-    """y = (x - mean(x)) / deviation(x) * scale + shift over the first `width` columns."""
-    num_parts = norm.shape[1] // PART
-    sums = splat(_ZERO)
-    for part in range(num_parts):
-        sums = add(sums, load(x, x_row, part))
-    mean = total(sums) / np.float32(width)
-    squares, negative_mean = splat(_ZERO), splat(-mean)
-    for part in range(num_parts):
-        centred = add(load(x, x_row, part), negative_mean)
-        squares = multiply_add(centred, centred, squares)
-    num_padding = np.float32(num_parts * PART - width)  # columns of 0
-    variance = (total(squares) - num_padding * mean * mean) / np.float32(width)
-    factor = splat(np.float32(1.0 / math.sqrt(max(variance, _ZERO) + _EPSILON)))
-    nothing = splat(_ZERO)
-    for part in range(num_parts):
-        centred = add(load(x, x_row, part), negative_mean)
-        scale = multiply_add(load(norm, 0, part), factor, nothing)
-        store(y, y_row, part, multiply_add(centred, scale, load(norm, 1, part)))
-
-
-@inlined
-def is_near(rows: FloatArray, first: int, second: int, width: int, tolerance: float) -> bool:
-    """Whether two rows differ by at most `tolerance`, root mean square."""
-    squares = splat(_ZERO)
-    for part in range(rows.shape[1] // PART):
-        difference = subtract(load(rows, first, part), load(rows, second, part))
-        squares = multiply_add(difference, difference, squares)
-    return bool(total(squares) <= tolerance * tolerance * width)
-
-
-@inlined
-def _mark_lanes(routes: Routes, scratch: Scratch, level: int) -> None:
-    """Which lanes and links are told something new by the level before."""
-    here, was = scratch.new_lane[level & 1], scratch.new_lane[1 - (level & 1)]
-    new_flow, new_link = scratch.new_flow[1 - (level & 1)], scratch.new_link
-    for lane in range(len(here)):
-        here[lane] = was[lane] | scratch.on_route[lane]
-    for link in range(len(new_link)):
-        new_link[link] = scratch.on_route_link[link]
-    for flow in range(len(routes.start)):
-        side, start = routes.side[flow], routes.start[flow]
-        for visit in range(start, start + routes.size[side, flow]):
-            lane, before = routes.lane[side, visit], routes.before[side, visit]
-            if new_flow[flow]:
-                new_link[routes.lane_link[lane]] = 1  # and so all of its lanes
-            if before >= 0:
-                here[lane] |= was[before]
-                here[before] |= was[lane]
-    for lane in range(len(here)):
-        here[lane] |= new_link[routes.lane_link[lane]]
-
-
-@inlined
-def _sum_lanes(
-    routes: Routes, rows: Rows, scratch: Scratch, member: int, level: int, num_lanes: int
-) -> None:
-    """What the listed lanes are told, summed up in `lane_sum`."""
-    deep = scratch.lane_sum.shape[1] // PART
-    tell, side_of = rows.lane_tell[member, level - 1], rows.lane_side[member, level - 1]
-    flow_tell, flow_side = rows.flow_to_lane[member, level - 1], rows.flow_side[member, level - 1]
-    lane_sum, link_sum, place = scratch.lane_sum, scratch.link_sum, scratch.place
-    for entry in range(num_lanes):
-        lane = rows.lanes[member, level, entry]
-        for part in range(deep):
-            store(lane_sum, entry, part, load(tell, 2 * lane + side_of[lane], part))
-            store(link_sum, routes.lane_link[lane], part, splat(_ZERO))
-    for flow in range(len(routes.start)):
-        side, start = routes.side[flow], routes.start[flow]
-        row = 2 * flow + flow_side[flow]
-        for visit in range(start, start + routes.size[side, flow]):
-            lane, before = routes.lane[side, visit], routes.before[side, visit]
-            if place[lane] >= 0:
-                entry, link = place[lane], routes.lane_link[lane]
-                for part in range(deep):
-                    told = load(flow_tell, row, part)
-                    store(lane_sum, entry, part, add(load(lane_sum, entry, part), told))
-            if scratch.new_link[routes.lane_link[lane]]:
-                link = routes.lane_link[lane]
-                for part in range(deep):
-                    told = load(flow_tell, row, deep + part)
-                    store(link_sum, link, part, add(load(link_sum, link, part), told))
-            if before >= 0 and place[lane] >= 0:
-                entry, sender = place[lane], 2 * before + side_of[before]
-                for part in range(deep):
-                    told = load(tell, sender, 2 * deep + part)
-                    store(lane_sum, entry, part, add(load(lane_sum, entry, part), told))
-            if before >= 0 and place[before] >= 0:
-                entry, sender = place[before], 2 * lane + side_of[lane]
-                for part in range(deep):
-                    told = load(tell, sender, deep + part)
-                    store(lane_sum, entry, part, add(load(lane_sum, entry, part), told))
-
-
-@internal
-def exchange_lanes(
-    weights: Weights, routes: Routes, rows: Rows, scratch: Scratch, member: int, level: int,
-    tolerance: float,
-) -> None:  # fmt: skip
-    """Lanes from level - 1 to `level`: h <- norm(h + relu(V h + messages))."""
-    _mark_lanes(routes, scratch, level)
-    new, listed = scratch.new_lane[level & 1], rows.lanes[member, level]
-    num = 0
-    for lane in range(len(new)):
-        new[lane] &= routes.visits[lane] > 0
-        scratch.place[lane] = -1
-        if new[lane]:
-            scratch.new_link[routes.lane_link[lane]] = 1
-            scratch.place[lane], listed[num] = num, lane
-            num += 1
-    _sum_lanes(routes, rows, scratch, member, level, num)
-    before, here = rows.lane[member, level - 1], rows.lane[member, level]
-    side_before, side_here = rows.lane_side[member, level - 1], rows.lane_side[member, level]
-    norm, lane_sum, kept = weights.lane_norm[member, level - 1], scratch.lane_sum, 0
-    for entry in range(num):
-        lane = listed[entry]
-        link, old = routes.lane_link[lane], 2 * lane + side_before[lane]
-        for part in range(norm.shape[1] // PART):
-            told = add(load(lane_sum, entry, part), load(scratch.link_sum, link, part))
-            store(lane_sum, entry, part, add(load(before, old, part), larger(splat(_ZERO), told)))
-        row = 2 * lane + 1 - side_here[lane]
-        normalise(lane_sum, entry, norm, weights.lane_width, here, row)
-        if (
-            tolerance > 0
-            and not scratch.on_route[lane]
-            and is_near(here, row, row ^ 1, weights.lane_width, tolerance)
-        ):
-            new[lane] = 0
-            continue
-        side_here[lane] = 1 - side_here[lane]
-        listed[kept], scratch.lane_ids[kept] = lane, row
-        kept += 1
-    rows.num[member, level, _LANES] = kept
-    if level < rows.lane_tell.shape[1]:
-        tell_lanes(weights, rows, scratch, member, level, kept)
-
-
-@inlined
-def tell_lanes(
-    weights: Weights, rows: Rows, scratch: Scratch, member: int, level: int, num_lanes: int
-) -> None:
-    """What the lanes in `lane_ids` tell others at a level."""
-    dense(
-        rows.lane[member, level], scratch.lane_ids, weights.lane_tell[member, level],
-        weights.lane_tell_bias[member, level], rows.lane_tell[member, level], scratch.lane_ids,
-        num_lanes,
-    )  # fmt: skip
+_FLOWS, _UNITS = 1, 2  # columns of `Rows.num`
 
 
 @inlined

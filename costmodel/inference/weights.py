@@ -247,7 +247,7 @@ def _pad(matrix: Tensor, rows: int | None, columns: int) -> FloatArray:
 
 
 def _pad_row(row: Tensor, columns: int) -> FloatArray:
-    return _pad(row[None], 1, columns)[0]
+    return _pad(row[None], 1, columns).reshape(columns)
 
 
 def _aligned(array: NDArray[np.float32]) -> FloatArray:

@@ -1,0 +1,83 @@
+"""Layers of a network for single rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from costmodel.inference.compiling import inlined
+from costmodel.inference.vectors import (
+    PART,
+    FloatArray,
+    add,
+    larger,
+    load,
+    multiply_add,
+    splat,
+    store,
+    subtract,
+    total,
+)
+
+_EPSILON = 1e-5  # of torch's LayerNorm
+_ZERO = np.float32(0.0)
+
+
+@inlined
+def normalise(
+    x: FloatArray, x_row: int, norm: FloatArray, width: int, y: FloatArray, y_row: int
+) -> None:
+    """y = (x - mean(x)) / deviation(x) * scale + shift over the first `width` columns."""
+    num_parts = norm.shape[1] // PART
+    sums = splat(_ZERO)
+    for part in range(num_parts):
+        sums = add(sums, load(x, x_row, part))
+    mean = total(sums) / np.float32(width)
+    squares, negative_mean = splat(_ZERO), splat(-mean)
+    for part in range(num_parts):
+        centred = add(load(x, x_row, part), negative_mean)
+        squares = multiply_add(centred, centred, squares)
+    num_padding = np.float32(num_parts * PART - width)  # columns of 0
+    variance = (total(squares) - num_padding * mean * mean) / np.float32(width)
+    factor = splat(np.float32(1.0 / math.sqrt(max(variance, _ZERO) + _EPSILON)))
+    nothing = splat(_ZERO)
+    for part in range(num_parts):
+        centred = add(load(x, x_row, part), negative_mean)
+        scale = multiply_add(load(norm, 0, part), factor, nothing)
+        store(y, y_row, part, multiply_add(centred, scale, load(norm, 1, part)))
+
+
+@inlined
+def is_near(rows: FloatArray, first: int, second: int, width: int, tolerance: float) -> bool:
+    """Whether two rows differ by at most `tolerance`, root mean square."""
+    squares = splat(_ZERO)
+    for part in range(rows.shape[1] // PART):
+        difference = subtract(load(rows, first, part), load(rows, second, part))
+        squares = multiply_add(difference, difference, squares)
+    return bool(total(squares) <= tolerance * tolerance * width)
+
+
+@inlined
+def layer_of_row(
+    x: FloatArray, x_row: int, w: FloatArray, bias: FloatArray, y: FloatArray, y_row: int
+) -> None:
+    """relu(bias + x @ w) for one row."""
+    num_parts = w.shape[1] // PART
+    for part in range(num_parts):
+        store(y, y_row, part, load(bias, 0, part))
+    for column in range(w.shape[0]):
+        number = splat(x[x_row, column])
+        for part in range(num_parts):
+            sums = multiply_add(number, load(w, column, part), load(y, y_row, part))
+            store(y, y_row, part, sums)
+    for part in range(num_parts):
+        store(y, y_row, part, larger(splat(_ZERO), load(y, y_row, part)))
+
+
+@inlined
+def head_of_row(x: FloatArray, x_row: int, heads: FloatArray, head: int) -> float:
+    sums = splat(_ZERO)
+    for part in range(heads.shape[1] // PART):
+        sums = multiply_add(load(x, x_row, part), load(heads, head, part), sums)
+    return float(total(sums))

@@ -1,0 +1,106 @@
+"""A session that follows moves knows what a fresh prediction knows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from costmodel.inference.search import LearnedSearch
+from costmodel.learned import LearnedCost
+from costmodel.model import Model
+from costmodel.networks.flow import FlowConfig
+from placer.annealing import MoveMix, Start
+from placer.annealing.board import board_of, state_of
+from placer.annealing.candidates import propose_candidates, take_candidate
+from placer.annealing.moves import Move, Refusal, empty_change
+from placer.annealing.random import rng_state
+from placer.annealing.search import Counts
+from placer.errors import InputError
+from placer.fabric import Fabric
+from placer.netlist import Netlist
+from placer.routing import route_turns
+from tests.costmodel.cases import named, random_stack
+from tests.costmodel.inference.test_full import flow_network
+from tests.placer.random_cases import random_fabric, random_netlist, random_placement
+
+CONFIG = FlowConfig(width=24, lane_width=16, rounds=3)
+MIX = MoveMix(group_swap=10, stage_shift=10).cumulated()
+
+
+def problem(seed: int) -> tuple[Fabric, Netlist, Start]:
+    """A random netlist at a random placement on a random fabric."""
+    rng = np.random.default_rng(seed)
+    fabric = random_fabric(rng)
+    netlist = named(random_netlist(rng, fabric), seed)
+    sites = np.array(random_placement(rng, fabric, netlist), np.int32)
+    flow_class = rng.integers(2, size=netlist.num_flows).astype(np.int32)
+    is_allowed = np.ones((netlist.num_units, fabric.topology.num_sites), np.bool_)
+    return fabric, netlist, Start(sites, flow_class, is_allowed)
+
+
+def cost_for(fabric: Fabric, num_models: int = 1, pessimism: float = 0.0) -> LearnedCost:
+    networks = [flow_network(CONFIG, random_stack(0), seed=k) for k in range(num_models)]
+    models = [Model(CONFIG, network, 1.0, {"fabric": asdict(fabric)}) for network in networks]
+    return LearnedCost(fabric, *models, pessimism=pessimism)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_a_session_follows_accepted_and_refused_moves(seed: int) -> None:
+    fabric, netlist, start = problem(seed)
+    cost = cost_for(fabric, num_models=1 + seed % 2, pessimism=float(seed % 2))
+    session = cost.session(netlist, start.sites, start.flow_class)
+    board, rng = board_of(fabric, netlist, start.is_allowed), rng_state(seed)
+    state = state_of(board, start.sites, start.flow_class)
+    change = empty_change(netlist.num_units, fabric.topology.num_sites)
+    refused = np.zeros((len(Move), len(Refusal)), np.int64)
+    for step in range(12):
+        _, sites, flow_class = propose_candidates(board, state, change, rng, MIX, 4, 3, refused)
+        full = cost.score(netlist, route_turns(fabric, netlist, sites, flow_class))
+        for k in range(len(sites)):
+            score = session.score(sites[k], flow_class[k])
+            assert score == pytest.approx(full[k], rel=1e-5)
+        if step % 3 and len(sites):
+            assert session.go_to(sites[0], flow_class[0]) == pytest.approx(full[0], rel=1e-5)
+            take_candidate(board, state, sites[0], flow_class[0])
+    here = route_turns(fabric, netlist, state.sites[None], state.flow_class[None])
+    assert session.current == pytest.approx(cost.score(netlist, here)[0], rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_energies_of_a_search_are_those_of_fresh_predictions(
+    seed: int, tolerance: float
+) -> None:
+    """With a tolerance too: where a walk stands is always exact."""
+    fabric, netlist, start = problem(seed)
+    cost = cost_for(fabric, num_models=2, pessimism=0.5)
+    networks = [flow_network(CONFIG, random_stack(0), seed=k) for k in range(2)]
+    search = LearnedSearch(networks, fabric, netlist, start, MIX, seed, 0.5, tolerance)
+    counts = Counts()
+    for _ in range(5):
+        search.run(40, 0.01, 3, counts)
+        search.verify()
+        for decision, energy in (
+            (search.current(), search.energy),
+            (search.best(), search.best_energy),
+        ):
+            assert energy == pytest.approx(-np.log(cost.score(netlist, decision)[0]), abs=1e-5)
+    assert counts.moves == 200 and 0 < counts.accepted.sum() < 200
+    assert search.best_energy <= search.energy
+
+
+@pytest.mark.slow
+def test_a_prediction_that_is_no_number_ends_a_search() -> None:
+    fabric, netlist, start = problem(0)
+    network = flow_network(CONFIG, random_stack(0))
+    network.readout.mean.bias.data[:] = np.nan
+    with pytest.raises(InputError, match="not finite"):
+        LearnedSearch([network], fabric, netlist, start, MIX, 0)
+    cost = LearnedCost(fabric, Model(CONFIG, network, 1.0, {"fabric": asdict(fabric)}))
+    decisions = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
+    with pytest.raises(InputError, match="not finite"):
+        cost.score(netlist, decisions)
