@@ -10,8 +10,11 @@ import pytest
 
 from costmodel.learned import LearnedCost
 from costmodel.model import Model
+from costmodel.networks import NetworkConfig
 from costmodel.networks.flow import FlowConfig
-from placer.annealing import AnnealOptions, anneal
+from costmodel.networks.guha import GuhaConfig
+from placer.annealing import AnnealOptions, Start, anneal
+from placer.annealing.search import BatchedSearch
 from placer.annealing.starts import start_of
 from placer.config import load_fabric, run_command
 from placer.errors import InputError
@@ -25,9 +28,9 @@ SMALL = load_fabric("small")
 FLOW = FlowConfig(width=8, lane_width=8, rounds=1)
 
 
-def model_for(fabric: Fabric) -> Model:
-    network = network_of(FLOW, batch_of(random_stack(0)), seed=1)
-    return Model(FLOW, network, 1.5, {"fabric": asdict(fabric)})
+def model_for(fabric: Fabric, seed: int = 1, config: NetworkConfig = FLOW) -> Model:
+    network = network_of(config, batch_of(random_stack(0)), seed)
+    return Model(config, network, 1.5, {"fabric": asdict(fabric)})
 
 
 def test_scores_are_the_predictions_of_the_model_whatever_was_asked_before() -> None:
@@ -61,6 +64,40 @@ def test_a_search_gets_better_by_the_model_that_it_uses() -> None:
     assert result.energy <= before + 1e-6
 
 
+def test_several_models_give_their_mean_and_a_pessimist_takes_their_spread_off() -> None:
+    fabric, netlist, decisions = random_stack(1, SMALL)
+    models = [model_for(fabric, seed) for seed in range(3)]
+    alone = [LearnedCost(fabric, model) for model in models]
+    logs = np.log([cost.score(netlist, decisions) for cost in alone])
+    both = LearnedCost(fabric, *models)
+    np.testing.assert_allclose(both.score(netlist, decisions), np.exp(logs.mean(axis=0)))
+    low = LearnedCost(fabric, *models, pessimism=2).score(netlist, decisions)
+    np.testing.assert_allclose(low, np.exp(logs.mean(axis=0) - 2 * logs.std(axis=0)))
+    sigmas = [cost.predict_with_uncertainty(netlist, decisions).log_sigma for cost in alone]
+    variance = np.exp(2 * np.array(sigmas)).mean(axis=0) + logs.var(axis=0)
+    together = both.predict_with_uncertainty(netlist, decisions).log_sigma
+    np.testing.assert_allclose(together, np.log(variance) / 2)
+    with pytest.raises(InputError, match="pessimism=1 needs several models"):
+        LearnedCost(fabric, models[0], pessimism=1)
+    with pytest.raises(InputError, match="tolerance=-1; allowed: 0 or more"):
+        LearnedCost(fabric, models[0], tolerance=-1)
+    wider = FlowConfig(width=12, lane_width=8, rounds=1)
+    with pytest.raises(InputError, match="of the same configuration"):
+        LearnedCost(fabric, models[0], model_for(fabric, config=wider))
+
+
+def test_other_networks_are_asked_by_dgl() -> None:
+    fabric, netlist, decisions = random_stack(1, SMALL)
+    cost = LearnedCost(fabric, model_for(fabric, config=GuhaConfig(width=8, rounds=1)))
+    assert (((scores := cost.score(netlist, decisions)) > 0) & (scores < 1)).all()
+    flow_class = np.zeros(netlist.num_flows, np.int32)
+    is_allowed = np.ones((netlist.num_units, fabric.topology.num_sites), np.bool_)
+    start = Start(decisions.sites[0], flow_class, is_allowed)
+    assert isinstance(cost.open_search(netlist, start, np.ones(5), 0), BatchedSearch)
+    with pytest.raises(InputError, match="needs models with `flow` networks"):
+        cost.session(netlist, decisions.sites[0], flow_class)
+
+
 def test_another_hardware_is_refused_but_another_size_is_not() -> None:
     model = model_for(SMALL)
     LearnedCost(load_fabric("large"), model)
@@ -85,4 +122,5 @@ def test_the_place_command_searches_with_a_model_file(
     assert ending.value.code == 0 and list((tmp_path / "out").glob("*.decision.json"))
     with pytest.raises(SystemExit) as ending:
         run_command(main, "place", [*arguments, "cost.model_file=nowhere.pt"])
-    assert ending.value.code == 2 and "nowhere.pt" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert ending.value.code == 2 and "no model nowhere.pt; make one with `make model`" in error

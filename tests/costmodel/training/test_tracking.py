@@ -15,6 +15,7 @@ from costmodel import tracking
 from costmodel.dataset.loader import Dataset
 from costmodel.labelled import Selection, open_labelled
 from costmodel.model import Model
+from costmodel.model_location import open_model
 from costmodel.train import main
 from costmodel.training.run import run
 from costmodel.version import git_revision
@@ -72,6 +73,11 @@ def test_a_run_logs_everything_and_its_model_predicts(folder: Path) -> None:
     np.testing.assert_allclose(answer["sigma"], np.exp(direct.log_sigma), rtol=1e-5)
     with pytest.raises(InputError, match="row 0: netlist is no complete JSON"):
         predict_table(result.model, table.assign(netlist="{"))
+
+    for uri in (f"models:/{logged.model_id}", f"runs:/{found.info.run_id}/flow.pt"):
+        assert open_model(uri, config.tracking.uri).digest() == result.model.digest()
+    with pytest.raises(InputError, match="cannot get model models:/m-none from MLflow at sqlite"):
+        open_model("models:/m-none", config.tracking.uri)
 
     run(config)  # goes on with the same run
     assert len(client.search_runs([found.info.experiment_id])) == 1
