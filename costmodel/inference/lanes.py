@@ -31,15 +31,15 @@ def _mark_lanes(routes: Routes, scratch: Scratch, level: int) -> None:
         here[lane] = was[lane] | scratch.on_route[lane]
     for link in range(len(new_link)):
         new_link[link] = scratch.on_route_link[link]
+    # Without branches but for the loops: whether a lane is new is hard to foretell.
     for flow in range(len(routes.start)):
-        side, start = routes.side[flow], routes.start[flow]
+        side, start, is_new = routes.side[flow], routes.start[flow], new_flow[flow]
         for visit in range(start, start + routes.size[side, flow]):
+            new_link[routes.lane_link[routes.lane[side, visit]]] |= is_new  # so all of its lanes
+        for visit in range(start + 1, start + routes.size[side, flow]):  # the first has none before
             lane, before = routes.lane[side, visit], routes.before[side, visit]
-            if new_flow[flow]:
-                new_link[routes.lane_link[lane]] = 1  # and so all of its lanes
-            if before >= 0:
-                here[lane] |= was[before]
-                here[before] |= was[lane]
+            here[lane] |= was[before]
+            here[before] |= was[lane]
     for lane in range(len(here)):
         here[lane] |= new_link[routes.lane_link[lane]]
 
@@ -48,41 +48,38 @@ def _mark_lanes(routes: Routes, scratch: Scratch, level: int) -> None:
 def _sum_lanes(
     routes: Routes, rows: Rows, scratch: Scratch, member: int, level: int, num_lanes: int
 ) -> None:
-    """What the listed lanes are told, summed up in `lane_sum`."""
+    """What the listed lanes are told, summed up in `lane_sum`; other rows of it mean nothing."""
     deep = scratch.lane_sum.shape[1] // PART
     tell, side_of = rows.lane_tell[member, level - 1], rows.lane_side[member, level - 1]
     flow_tell, flow_side = rows.flow_to_lane[member, level - 1], rows.flow_side[member, level - 1]
-    lane_sum, link_sum, place = scratch.lane_sum, scratch.link_sum, scratch.place
+    lane_sum, link_sum = scratch.lane_sum, scratch.link_sum
     for entry in range(num_lanes):
         lane = rows.lanes[member, level, entry]
         for part in range(deep):
-            store(lane_sum, entry, part, load(tell, 2 * lane + side_of[lane], part))
+            store(lane_sum, lane, part, load(tell, 2 * lane + side_of[lane], part))
             store(link_sum, routes.lane_link[lane], part, splat(_ZERO))
     for flow in range(len(routes.start)):
         side, start = routes.side[flow], routes.start[flow]
-        row = 2 * flow + flow_side[flow]
-        for visit in range(start, start + routes.size[side, flow]):
+        end, row, is_wanted = start + routes.size[side, flow], 2 * flow + flow_side[flow], 0
+        for visit in range(start, end):
+            is_wanted |= scratch.new_link[routes.lane_link[routes.lane[side, visit]]]
+        if not is_wanted:
+            continue
+        for visit in range(start, end):
+            lane = routes.lane[side, visit]
+            link = routes.lane_link[lane]
+            for part in range(deep):
+                told, to_link = load(flow_tell, row, part), load(flow_tell, row, deep + part)
+                store(lane_sum, lane, part, add(load(lane_sum, lane, part), told))
+                store(link_sum, link, part, add(load(link_sum, link, part), to_link))
+        for visit in range(start + 1, end):
             lane, before = routes.lane[side, visit], routes.before[side, visit]
-            if place[lane] >= 0:
-                entry, link = place[lane], routes.lane_link[lane]
-                for part in range(deep):
-                    told = load(flow_tell, row, part)
-                    store(lane_sum, entry, part, add(load(lane_sum, entry, part), told))
-            if scratch.new_link[routes.lane_link[lane]]:
-                link = routes.lane_link[lane]
-                for part in range(deep):
-                    told = load(flow_tell, row, deep + part)
-                    store(link_sum, link, part, add(load(link_sum, link, part), told))
-            if before >= 0 and place[lane] >= 0:
-                entry, sender = place[lane], 2 * before + side_of[before]
-                for part in range(deep):
-                    told = load(tell, sender, 2 * deep + part)
-                    store(lane_sum, entry, part, add(load(lane_sum, entry, part), told))
-            if before >= 0 and place[before] >= 0:
-                entry, sender = place[before], 2 * lane + side_of[lane]
-                for part in range(deep):
-                    told = load(tell, sender, deep + part)
-                    store(lane_sum, entry, part, add(load(lane_sum, entry, part), told))
+            next_row, before_row = 2 * lane + side_of[lane], 2 * before + side_of[before]
+            for part in range(deep):
+                told = load(tell, before_row, 2 * deep + part)
+                store(lane_sum, lane, part, add(load(lane_sum, lane, part), told))
+                told = load(tell, next_row, deep + part)
+                store(lane_sum, before, part, add(load(lane_sum, before, part), told))
 
 
 @internal
@@ -96,10 +93,9 @@ def exchange_lanes(
     num = 0
     for lane in range(len(new)):
         new[lane] &= routes.visits[lane] > 0
-        scratch.place[lane] = -1
         if new[lane]:
             scratch.new_link[routes.lane_link[lane]] = 1
-            scratch.place[lane], listed[num] = num, lane
+            listed[num] = lane
             num += 1
     _sum_lanes(routes, rows, scratch, member, level, num)
     before, here = rows.lane[member, level - 1], rows.lane[member, level]
@@ -109,10 +105,10 @@ def exchange_lanes(
         lane = listed[entry]
         link, old = routes.lane_link[lane], 2 * lane + side_before[lane]
         for part in range(norm.shape[1] // PART):
-            told = add(load(lane_sum, entry, part), load(scratch.link_sum, link, part))
-            store(lane_sum, entry, part, add(load(before, old, part), larger(splat(_ZERO), told)))
+            told = add(load(lane_sum, lane, part), load(scratch.link_sum, link, part))
+            store(lane_sum, lane, part, add(load(before, old, part), larger(splat(_ZERO), told)))
         row = 2 * lane + 1 - side_here[lane]
-        normalise(lane_sum, entry, norm, weights.lane_width, here, row)
+        normalise(lane_sum, lane, norm, weights.lane_width, here, row)
         if (
             tolerance > 0
             and not scratch.on_route[lane]

@@ -32,20 +32,19 @@ _FLOWS, _UNITS = 1, 2  # columns of `Rows.num`
 
 
 @inlined
-def _reads_news(wiring: Wiring, routes: Routes, scratch: Scratch, flow: int, level: int) -> bool:
-    if scratch.new_flow[1 - (level & 1), flow]:  # flows with new routes are new at all levels
-        return True
+def _reads_news(
+    wiring: Wiring, routes: Routes, scratch: Scratch, flow: int, level: int
+) -> np.uint8:
+    """1: something that a flow reads has changed. Without branches but for the loops."""
     new_lane, new_unit = scratch.new_lane[level & 1], scratch.new_unit[1 - (level & 1)]
-    if new_unit[wiring.flow_source[flow]]:
-        return True
+    news = scratch.new_flow[1 - (level & 1), flow]  # flows with new routes are new at all levels
+    news |= new_unit[wiring.flow_source[flow]]
     for end in range(wiring.end_start[flow], wiring.end_start[flow + 1]):
-        if new_unit[wiring.end_unit[end]]:
-            return True
+        news |= new_unit[wiring.end_unit[end]]
     side, start = routes.side[flow], routes.start[flow]
     for visit in range(start, start + routes.size[side, flow]):
-        if new_lane[routes.lane[side, visit]]:
-            return True
-    return False
+        news |= new_lane[routes.lane[side, visit]]
+    return news
 
 
 @inlined

@@ -83,7 +83,6 @@ class Scratch(NamedTuple):
     new_flow: ByteArray  # [2, num_flows]
     new_unit: ByteArray  # [2, num_units]
     new_link: ByteArray  # [num_links]
-    place: IntArray  # [num_lanes] row in `lane_sum`, -1: none
     lane_sum: FloatArray  # [num_lanes, D]
     link_sum: FloatArray  # [num_links, D]
     x: FloatArray  # [rows, inputs of a layer]
@@ -167,7 +166,6 @@ def empty_scratch(weights: Weights, wiring: Wiring, num_lanes: int, num_links: i
         new_flow=np.zeros((2, num_flows), np.uint8),
         new_unit=np.zeros((2, num_units), np.uint8),
         new_link=np.zeros(num_links, np.uint8),
-        place=np.zeros(num_lanes, np.int32),
         lane_sum=aligned_zeros(num_lanes, deep),
         link_sum=aligned_zeros(num_links, deep),
         x=aligned_zeros(rows, max(2 * wide + 2 * deep, 3 * wide)),
