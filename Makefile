@@ -20,8 +20,9 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	$(BASE_PYTHON) -m venv .venv
 	$(PYTHON) -m pip install torch==2.13.0
 	$(PYTHON) -m pip install -c .ci/constraints.txt -e '.[dev]'
-	@echo "compiling the hot loops, about a minute"
+	@echo "compiling the hot loops, one or two minutes"
 	$(PYTHON) -m placer.warm_up
+	$(PYTHON) -m costmodel.warm_up
 	@touch $@
 
 demo: $(STAMP)  ## everything at small size: simulate, place, dataset, train, evaluate, place with the model; pictures in data/demo
@@ -66,7 +67,7 @@ improve: $(STAMP)  ## active learning: search with the model, simulate what it l
 tune: $(STAMP)  ## search for better settings of training; ARGS="search.trials=20 ..." (conf/tune.yaml)
 	$(PYTHON) -m costmodel.tune $(ARGS)
 
-bench: $(STAMP)  ## measure the speed of the simulator, the placer and the encoding
+bench: $(STAMP)  ## measure the speed of the simulator, the placer, the encoding and the learned model
 	$(PYTHON) -m placer.bench
 	$(PYTHON) -m costmodel.bench
 

@@ -58,28 +58,33 @@ def _sum_lanes(
         for part in range(deep):
             store(lane_sum, lane, part, load(tell, 2 * lane + side_of[lane], part))
             store(link_sum, routes.lane_link[lane], part, splat(_ZERO))
+    new_lane, new_link = scratch.new_lane[level & 1], scratch.new_link
     for flow in range(len(routes.start)):
         side, start = routes.side[flow], routes.start[flow]
-        end, row, is_wanted = start + routes.size[side, flow], 2 * flow + flow_side[flow], 0
-        for visit in range(start, end):
-            is_wanted |= scratch.new_link[routes.lane_link[routes.lane[side, visit]]]
-        if not is_wanted:
-            continue
-        for visit in range(start, end):
+        row, before = 2 * flow + flow_side[flow], -1
+        for visit in range(start, start + routes.size[side, flow]):
             lane = routes.lane[side, visit]
             link = routes.lane_link[lane]
+            if visit > start:
+                before = routes.before[side, visit]
+                if new_lane[before]:
+                    next_row = 2 * lane + side_of[lane]
+                    for part in range(deep):
+                        told = load(tell, next_row, deep + part)
+                        store(lane_sum, before, part, add(load(lane_sum, before, part), told))
+            if not new_link[link]:
+                continue
             for part in range(deep):
-                told, to_link = load(flow_tell, row, part), load(flow_tell, row, deep + part)
-                store(lane_sum, lane, part, add(load(lane_sum, lane, part), told))
-                store(link_sum, link, part, add(load(link_sum, link, part), to_link))
-        for visit in range(start + 1, end):
-            lane, before = routes.lane[side, visit], routes.before[side, visit]
-            next_row, before_row = 2 * lane + side_of[lane], 2 * before + side_of[before]
+                told = load(flow_tell, row, deep + part)
+                store(link_sum, link, part, add(load(link_sum, link, part), told))
+            if not new_lane[lane]:
+                continue
             for part in range(deep):
-                told = load(tell, before_row, 2 * deep + part)
+                told = load(flow_tell, row, part)
+                if before >= 0:
+                    before_row = 2 * before + side_of[before]
+                    told = add(told, load(tell, before_row, 2 * deep + part))
                 store(lane_sum, lane, part, add(load(lane_sum, lane, part), told))
-                told = load(tell, next_row, deep + part)
-                store(lane_sum, before, part, add(load(lane_sum, before, part), told))
 
 
 @internal

@@ -37,7 +37,8 @@ def _reads_news(
 ) -> np.uint8:
     """1: something that a flow reads has changed. Without branches but for the loops."""
     new_lane, new_unit = scratch.new_lane[level & 1], scratch.new_unit[1 - (level & 1)]
-    news = scratch.new_flow[1 - (level & 1), flow]  # flows with new routes are new at all levels
+    # Flows with new routes are new at all levels.
+    news: np.uint8 = scratch.new_flow[1 - (level & 1), flow]
     news |= new_unit[wiring.flow_source[flow]]
     for end in range(wiring.end_start[flow], wiring.end_start[flow + 1]):
         news |= new_unit[wiring.end_unit[end]]

@@ -28,3 +28,13 @@ def test_decisions_are_encoded_fast_for_every_family() -> None:
         assert int(units) > 0 and int(flows) > 0
         assert len(rates) == 3 and all(float(rate) > 0 for rate in rates)
         assert float(rates[0]) >= LEAST_RATE
+
+
+@pytest.mark.slow
+def test_scores_are_measured_for_every_family() -> None:
+    console = Console(file=StringIO(), width=120)
+    bench.bench_scores(load_fabric("small"), console)
+    assert isinstance(console.file, StringIO)
+    rows = cells(console.file.getvalue())
+    assert list(rows) == list(FAMILIES)
+    assert all(float(cell) > 0 for row in rows.values() for cell in row)

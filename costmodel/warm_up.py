@@ -1,0 +1,34 @@
+"""Command: compile inference once, so that the first real run does not wait for it.
+
+As `placer.warm_up`; `make install` calls both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from costmodel.learned import LearnedCost
+from costmodel.model import Model
+from costmodel.networks import build_network
+from costmodel.networks.flow import FlowConfig
+from placer.annealing import AnnealOptions, anneal
+from placer.annealing.constraints import allowed_sites
+from placer.annealing.starts import random_start
+from placer.config import load_fabric
+from placer.lowering import draw_netlist
+
+
+def warm_up() -> None:
+    """Score and search with a small network, on a small case."""
+    fabric, config = load_fabric("small"), FlowConfig(width=4, lane_width=4, rounds=1)
+    netlist = draw_netlist(fabric, "gemm", 12, seed=0, index=0)
+    model = Model(config, build_network(config, seed=0), 1.0, {"fabric": asdict(fabric)})
+    cost = LearnedCost(fabric, model)
+    start = random_start(fabric, netlist, allowed_sites(fabric, netlist, None), 0)
+    result = anneal(fabric, netlist, cost, start, AnnealOptions(max_moves=4), seed=0)
+    cost.score(netlist, result.decision)
+    cost.session(netlist, start.sites, start.flow_class).score(start.sites, start.flow_class)
+
+
+if __name__ == "__main__":
+    warm_up()
