@@ -144,8 +144,8 @@ class LearnedChoice:
     """`cost=learned` on a command line."""
 
     name: str
-    model_file: str  # file, or MLflow URI
-    more_models: list[str]  # that are asked as well
+    model_file: Path  # or MLflow URI
+    more_models: list[Path]  # that are asked as well
     pessimism: float
     tolerance: float
     tracking: str | None

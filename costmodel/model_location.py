@@ -20,9 +20,9 @@ def open_model(location: str | Path, tracking: str | None = None) -> Model:
     `tracking` is the URI of the database or server; None: MLFLOW_TRACKING_URI, or the default of
     training. Raises InputError when there is no such model, or none of this version.
     """
-    if isinstance(location, str) and location.startswith(_SCHEMES):
+    if str(location).startswith(_SCHEMES):  # also as a path, as configurations hold it
         tracking = tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
-        return _download(location, tracking)
+        return _download(str(location), tracking)
     if not Path(location).exists():
         raise InputError(
             f"there is no model {location}; make one with `make model`, or name a file or a URI "
