@@ -124,14 +124,15 @@ def _read(path: Path, origin: dict[str, Any]) -> Placed | None:
 
 
 def _file_hashes(options: dict[str, Any]) -> dict[str, str]:
-    """Contents of the files that a cost model is made from."""
+    """Contents of the files that a cost model is made from; a URI stands for itself."""
     hashes = {}
-    for name, path in options.items():
-        if isinstance(path, Path):
-            try:
-                hashes[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-            except OSError as error:
-                raise InputError(f"{name}: cannot read {path}: {error.strerror}") from error
+    for name, value in options.items():
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, Path) and ":" not in str(path):
+                try:
+                    hashes[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+                except OSError as error:
+                    raise InputError(f"{name}: cannot read {path}: {error.strerror}") from error
     return hashes
 
 
