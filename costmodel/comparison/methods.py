@@ -14,13 +14,9 @@ from placer.annealing.multistart import (
     StartResult,
     search_once,
 )
-from placer.annealing.rerouting import energy_of
 from placer.cost import CostModel, SimulatorCost
 from placer.errors import InputError
-from placer.heuristic import HeuristicCost
-from placer.placement import random_sites
 from placer.placing import PlaceConfig
-from placer.routing import route
 from placer.simulation import PRECISE_LIMITS
 
 
@@ -70,7 +66,7 @@ def place(case: Case, method: Method, seconds: float, seed: int) -> Placed:
     """
     netlist, settings = case.netlist, method.settings
     cost = settings.cost.model(case.fabric, settings.rules, seed)
-    _warm_up(case, cost)
+    _search(case, method, cost, 0.0, seed)  # loads compiled code before the clock starts
     begin = time.monotonic()
     found = _search(case, method, cost, seconds * method.time_factor, seed)
     spent = time.monotonic() - begin
@@ -93,10 +89,3 @@ def _search(
         problem = method.problem(case, cost, max(left, 1e-3))
         done.append(search_once(SearchTask(problem, len(done), (seed,))))
     return MultiStartResult(tuple(done))
-
-
-def _warm_up(case: Case, cost: CostModel) -> None:
-    """Load compiled code before the clock starts."""
-    decision = route(case.fabric, case.netlist, random_sites(case.fabric, case.netlist, 1, 0))
-    for model in (cost, SimulatorCost(case.fabric, PRECISE_LIMITS), HeuristicCost(case.fabric)):
-        energy_of(model, case.netlist, decision)
