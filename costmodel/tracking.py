@@ -20,7 +20,7 @@ from typing import Any
 from lightning.pytorch.loggers import Logger, MLFlowLogger
 
 from placer.errors import InputError
-from placer.files import make_folder, read_text, write_atomic
+from placer.files import make_folder, parse_object, read_text, write_atomic
 
 _log = logging.getLogger(__name__)
 _SETTINGS = {  # of MLflow, unless the user has set them
@@ -147,7 +147,7 @@ def _open(
     if uri.startswith("sqlite:///"):
         make_folder(Path(uri.removeprefix("sqlite:///")).parent)
     here = {"uri": uri, "experiment": config.experiment}
-    noted = json.loads(read_text(note)) if note.exists() else {}
+    noted = _read_note(note)
     goes_on = noted.items() >= here.items()
     logger = MLFlowLogger(
         config.experiment, name, uri,
@@ -159,6 +159,15 @@ def _open(
         logger.log_hyperparams(_flat(parameters))
         write_atomic(note, json.dumps(here | {"run_id": logger.run_id}))
     return logger
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    """Empty when there is none, or it is damaged: then a new run begins."""
+    try:
+        noted = parse_object(read_text(path)) if path.exists() else {}
+    except InputError:
+        noted = {}
+    return noted if isinstance(noted.get("run_id"), str) else {}
 
 
 def _log_model(run_id: str, model_file: Path, example_from: Path) -> None:

@@ -132,3 +132,13 @@ def test_an_interrupted_run_is_marked(folder: Path, monkeypatch: pytest.MonkeyPa
     note = json.loads((config.output / "checkpoints" / "mlflow.json").read_text(encoding="utf-8"))
     client = mlflow.MlflowClient(config.tracking.uri)
     assert client.get_run(note["run_id"]).info.status == "KILLED"
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"run_id": 3}'])
+def test_a_damaged_note_begins_a_new_run(content: str, tmp_path: Path) -> None:
+    note = tmp_path / "mlflow.json"
+    note.write_text(content)
+    config = tracking.TrackingConfig(f"sqlite:///{tmp_path}/m.db", "e", tmp_path / "files")
+    with tracking.open_tracker(config, "run", {"a": 1}, note):
+        pass
+    assert isinstance(json.loads(note.read_text())["run_id"], str)
