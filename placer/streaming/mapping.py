@@ -1,0 +1,64 @@
+"""A mapping: tile and start of every instruction; and what a search for one returns."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from placer.streaming.bounds import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Where and when each instruction runs."""
+
+    tile: IntArray  # [num_nodes]
+    start: IntArray  # [num_nodes] cycle in the first thread
+    ii: int
+    depth: int
+
+    @property
+    def spoke(self) -> IntArray:
+        return np.asarray(self.start % self.ii)
+
+    @property
+    def cycles(self) -> int:
+        """Until the last result is ready, by the mapper's own count; the checker recounts."""
+        return int(self.start.max()) + self.depth
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a mapper found: no mapping when its time was too short or there is none."""
+
+    mapping: Mapping | None
+    bound: int  # no mapping takes fewer cycles
+    tries: int  # mappings that were looked at
+    is_infeasible: bool = False  # proved that there is no mapping
+
+    @property
+    def is_optimal(self) -> bool:
+        return self.mapping is not None and self.mapping.cycles == self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long a search may go on: by the clock, by the number of mappings it looks at, or both."""
+
+    seconds: float
+    tries: int | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    def is_spent(self, tries: int) -> bool:
+        return self.remaining <= 0 or (self.tries is not None and tries >= self.tries)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds."""
+        return self.began + self.seconds - time.monotonic()
+
+    def part(self, share: float) -> Budget:
+        """A budget that ends after `share` of what remains."""
+        return Budget(max(0.0, self.remaining * share), self.tries)

@@ -1,0 +1,162 @@
+"""JSON files of programs, in two forms.
+
+Programs, as the tools of the Streaming Engine write them; indices are local to a flow:
+
+    {"Dispatch": {"DispatchVar": [name, ...]},
+     "TileMemories": {name: {"data": [...], ...}, ...},
+     "Program": [{"SyncFlow": [{"SEInst": {"SEInstUse": [name, ...], "SEInstDefine": [name, ...],
+        "ops": [...], "Predecessors": [0, ...], "Successors": [2, ...]}}, ...]}, ...]}
+
+Plain graphs; `tile_memory` maps a variable to the nodes that read it:
+
+    {"num_nodes": 3, "edges": [[0, 1], [1, 2]], "tile_memory": {"a": [0, 2]}}
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from placer.errors import InputError
+from placer.files import parse_object, read_text
+from placer.streaming.program import Instruction, Program
+
+_MOST_NODES = 100_000
+
+
+def load_program(path: Path) -> Program:
+    """The program in a JSON file; InputError names the file and says what is wrong with it."""
+    text = read_text(path)
+    try:
+        return from_json(text, path.stem.removesuffix("_ir"))
+    except InputError as error:
+        raise InputError(f"graph file {path}: {error}") from error
+
+
+def from_json(text: str, name: str) -> Program:
+    """Read either form. Raises InputError."""
+    document = parse_object(text)
+    if "Program" in document:
+        return _read_program(document, name)
+    if "num_nodes" in document:
+        return _read_plain(document, name)
+    raise InputError("has neither 'Program' nor 'num_nodes'; docs/streaming.md shows both forms")
+
+
+def to_json(program: Program) -> str:
+    """The program in the first form; `from_json` reads it."""
+    names = {name for item in program.instructions for name in item.defines}
+    reads = {name for item in program.instructions for name in item.uses}
+    flows = []
+    first = 0
+    for flow in range(1 + max(item.flow for item in program.instructions)):
+        nodes = [n for n, item in enumerate(program.instructions) if item.flow == flow]
+        flows.append({"SyncFlow": [{"SEInst": _describe(program, n, first)} for n in nodes]})
+        first += len(nodes)
+    document = {
+        "Dispatch": {"DispatchVar": sorted(reads - names - program.memories.keys())},
+        "TileMemories": {
+            name: {
+                "access_type": "read", "tile_memory": 0, "replicate": False,
+                "size": len(program.contents[name]), "data": list(program.contents[name]),
+            }
+            for name in program.memories
+        },
+        "Program": flows,
+    }  # fmt: skip
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _describe(program: Program, node: int, first: int) -> dict[str, Any]:
+    item = program.instructions[node]
+    return {
+        "SEInstUse": list(item.uses),
+        "SEInstDefine": list(item.defines),
+        "ops": list(item.ops),
+        "Predecessors": [p - first for p in program.predecessors[node]],
+        "Successors": [s - first for s in program.successors[node]],
+    }
+
+
+def _read_program(document: dict[str, Any], name: str) -> Program:
+    memories = _get(document, "TileMemories", dict, {})
+    instructions: list[Instruction] = []
+    edges: set[tuple[int, int]] = set()
+    for flow, entry in enumerate(_get(document, "Program", list)):
+        items = _get(entry, "SyncFlow", list, where=f"flow {flow}")
+        first = len(instructions)
+        after: set[tuple[int, int]] = set()
+        before: set[tuple[int, int]] = set()
+        for index, item in enumerate(items):
+            where = f"flow {flow}, instruction {index}"
+            details = _get(item, "SEInst", dict, where=where)
+            instructions.append(_instruction(details, flow, where))
+            after |= {(index, s) for s in _indices(details, "Successors", len(items), where)}
+            before |= {(p, index) for p in _indices(details, "Predecessors", len(items), where)}
+        if after != before:
+            start, end = min(after ^ before)
+            has, lacks = ("Successors", "Predecessors")[:: 1 if (start, end) in after else -1]
+            raise InputError(
+                f"flow {flow}: {has} say that {start} leads to {end}, {lacks} do not; correct one"
+            )
+        edges |= {(first + start, first + end) for start, end in after}
+    readers = {
+        variable: tuple(n for n, item in enumerate(instructions) if variable in item.uses)
+        for variable in memories
+    }
+    contents = {
+        variable: tuple(map(float, _numbers(_get(details, "data", list, [], variable), variable)))
+        for variable, details in memories.items()
+    }
+    return Program(name, tuple(instructions), tuple(sorted(edges)), readers, contents)
+
+
+def _read_plain(document: dict[str, Any], name: str) -> Program:
+    num_nodes = _get(document, "num_nodes", int)
+    if not 0 < num_nodes <= _MOST_NODES:
+        raise InputError(f"num_nodes is {num_nodes}; allowed 1 to {_MOST_NODES}")
+    edges = set()
+    for edge in _get(document, "edges", list):
+        if not (isinstance(edge, list) and len(edge) == 2 and all(type(n) is int for n in edge)):
+            raise InputError(f"edge {edge!r}; write [from, to]")
+        edges.add((edge[0], edge[1]))
+    memories = {
+        variable: tuple(sorted(set(_numbers(nodes, variable))))
+        for variable, nodes in _get(document, "tile_memory", dict, {}).items()
+    }
+    if any(type(node) is not int for nodes in memories.values() for node in nodes):
+        raise InputError("tile_memory must map variables to lists of node ids")
+    return Program(name, (Instruction(),) * num_nodes, tuple(sorted(edges)), memories)
+
+
+def _instruction(details: dict[str, Any], flow: int, where: str) -> Instruction:
+    ops = _get(details, "ops", list, [], where)
+    uses, defines = (_get(details, key, list, [], where) for key in ("SEInstUse", "SEInstDefine"))
+    return Instruction(
+        tuple(op if type(op) in (int, float) else str(op) for op in ops),
+        tuple(map(str, uses)), tuple(map(str, defines)), flow,
+    )  # fmt: skip
+
+
+def _indices(details: dict[str, Any], key: str, size: int, where: str) -> list[int]:
+    indices: list[int] = _get(details, key, list, where=where)
+    for index in indices:
+        if type(index) is not int or not 0 <= index < size:
+            raise InputError(f"{where}: {key} has {index!r}; allowed 0 to {size - 1}, in its flow")
+    return indices
+
+
+def _numbers(values: Any, variable: str) -> list[Any]:
+    if not isinstance(values, list) or any(type(v) not in (int, float) for v in values):
+        raise InputError(f"tile memory {variable!r} has {values!r}; expected a list of numbers")
+    return values
+
+
+def _get(entry: Any, key: str, kind: type, default: Any = None, where: str = "the file") -> Any:
+    if not isinstance(entry, dict):
+        raise InputError(f"{where}: expected an object with {key!r}, seen {entry!r}")
+    value = entry.get(key, default)
+    if type(value) is not kind:
+        raise InputError(f"{where}: {key!r} must be a {kind.__name__}, seen {value!r}")
+    return value
