@@ -83,7 +83,7 @@ def _anneal_moves(
             energies[1] = energy
             copy_plan(trial, best)
         if math.floor(energy) <= cycles[0]:
-            ready = last_start(board) + tables.depth
+            ready = last_start(board, len(board.start)) + tables.depth
             if ready < cycles[0]:
                 cycles[0] = ready
                 copy_values(board.tile, best_board.tile)

@@ -61,9 +61,9 @@ def copy_values(source: IntArray, target: IntArray) -> None:
 
 
 @hot
-def last_start(board: Board) -> int:
+def last_start(board: Board, num_nodes: int) -> int:
     last = 0
-    for node in range(len(board.start)):
+    for node in range(num_nodes):
         last = max(last, board.start[node])
     return last
 

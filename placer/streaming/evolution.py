@@ -79,7 +79,7 @@ def _evolve_children(
             energies[loser] = energy
             copy_plan(child, Plan(wishes[loser], orders[loser]))
         if energy < FAILED:
-            ready = last_start(board) + tables.depth
+            ready = last_start(board, len(board.start)) + tables.depth
             if ready < cycles[0]:
                 cycles[0] = ready
                 copy_values(board.tile, best.tile)

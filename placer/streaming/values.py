@@ -1,4 +1,4 @@
-"""What a program computes: operations, direct evaluation, and execution of a mapping cycle by cycle.
+"""What a program computes: operations, direct evaluation, and mappings run cycle by cycle.
 
 An instruction starts with its first operand and applies its ops from left to right. A binary op
 takes the constant that follows it, or else the next name that the instruction uses, so
@@ -13,7 +13,8 @@ round and its operands are there.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping as MappingOf, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,0 +1,1 @@
+"""Mapping by reinforcement learning: a policy places one instruction after the other."""
