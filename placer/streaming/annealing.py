@@ -37,7 +37,7 @@ def anneal(problem: Problem, budget: Budget, seed: int, start: Mapping | None = 
     tables, goal = problem.tables, problem.bounds.total
     board, best_board = make_board(problem), make_board(problem)
     plan = plan_of(tables, start.tile, start.start)
-    trial, best = (Plan(plan.wish.copy(), plan.order.copy()) for _ in range(2))
+    trial, best = (Plan(*(part.copy() for part in plan)) for _ in range(2))
     energies = np.full(2, decode_once(tables, board, plan, goal))  # of the plan, of the best
     best_board.tile[:], best_board.start[:] = start.tile, start.start
     cycles = np.array([start.cycles])
@@ -51,7 +51,9 @@ def anneal(problem: Problem, budget: Budget, seed: int, start: Mapping | None = 
         tries, step = tries + _DECODES_PER_CALL, step + _DECODES_PER_CALL
         if step >= length:
             step, length = 0, 2 * length
-            plan.wish[:], plan.order[:], energies[0] = best.wish, best.order, energies[1]
+            energies[0] = energies[1]
+            for part, kept in zip(plan, best, strict=True):
+                part[:] = kept
     mapping = Mapping(best_board.tile, best_board.start, problem.device.ii, problem.device.depth)
     return Found(mapping, goal, tries)
 

@@ -82,13 +82,13 @@ def arrival_at(tables: Tables, board: Board, node: int, tile: int) -> int:
 
 
 @hot
-def first_slot(tables: Tables, board: Board, node: int, tile: int, arrival: int) -> int:
-    """First cycle from `arrival` on with a free slot that `node` may take; ILLEGAL: none."""
+def first_slot(tables: Tables, board: Board, node: int, tile: int, arrival: int, delay: int) -> int:
+    """First cycle from `arrival + delay` on with a free slot for `node`; ILLEGAL: none."""
     ii = tables.ii
     is_source = tables.pred_first[node] == tables.pred_first[node + 1]
     tries = 1 if tables.is_exact and not is_source else ii
-    spoke = arrival % ii
-    for wait in range(tries):
+    spoke = (arrival + delay) % ii
+    for wait in range(delay, tries):
         if not board.slots[tile, spoke]:
             return arrival + wait
         spoke += 1
@@ -98,8 +98,11 @@ def first_slot(tables: Tables, board: Board, node: int, tile: int, arrival: int)
 
 
 @hot
-def start_at(tables: Tables, board: Board, node: int, tile: int) -> int:
-    """Start of `node` on `tile`, or ILLEGAL; all predecessors are placed."""
+def start_at(tables: Tables, board: Board, node: int, tile: int, delay: int) -> int:
+    """Start of `node` on `tile`, or ILLEGAL; all predecessors are placed.
+
+    It waits for `delay` cycles, or longer for a free slot.
+    """
     cluster = tables.cluster[node]
     home = board.cluster_tile[cluster]
     if home != ILLEGAL:
@@ -110,7 +113,7 @@ def start_at(tables: Tables, board: Board, node: int, tile: int) -> int:
     arrival = arrival_at(tables, board, node, tile)
     if arrival == ILLEGAL:
         return ILLEGAL
-    start = first_slot(tables, board, node, tile, arrival)
+    start = first_slot(tables, board, node, tile, arrival, delay)
     if start == ILLEGAL or home != ILLEGAL:
         return start
     if board.free[tile] == tables.cluster_size[cluster] and _starves(tables, board, cluster, tile):

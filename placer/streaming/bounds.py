@@ -65,7 +65,16 @@ def lower_bounds(
 
 
 @hot
-def _fits(bound, separation, paths, cuts, taken, num, depth, max_hop):  # type: ignore[no-untyped-def]
+def _fits(
+    bound: int,
+    separation: int,
+    paths: IntArray,
+    cuts: IntArray,
+    taken: IntArray,
+    num: int,
+    depth: int,
+    max_hop: int,
+) -> bool:
     """Do `num` children find different positions so that t starts within `bound` of r?"""
     for child in range(num):
         taken[child] = 0
@@ -95,7 +104,16 @@ def _fits(bound, separation, paths, cuts, taken, num, depth, max_hop):  # type: 
 
 
 @hot
-def _least_bound(low, direct, paths, cuts, taken, num, depth, max_hop):  # type: ignore[no-untyped-def]
+def _least_bound(
+    low: int,
+    direct: int,
+    paths: IntArray,
+    cuts: IntArray,
+    taken: IntArray,
+    num: int,
+    depth: int,
+    max_hop: int,
+) -> int:
     """Least bound over all separations of r and t; `direct` is the longest path between them."""
     best = UNLIMITED
     separation = 0
@@ -113,9 +131,19 @@ def _least_bound(low, direct, paths, cuts, taken, num, depth, max_hop):  # type:
 
 
 @hot_loop
-def _fill(  # type: ignore[no-untyped-def]
-    order, succ_first, succ, cluster, depth, period, max_hop, path, distance, tail, scratch
-):
+def _fill(
+    order: IntArray,
+    succ_first: IntArray,
+    succ: IntArray,
+    cluster: IntArray,
+    depth: int,
+    period: int,
+    max_hop: int,
+    path: IntArray,
+    distance: IntArray,
+    tail: IntArray,
+    scratch: IntArray,
+) -> None:
     """Fill `path`, `distance` and `tail`, last nodes first."""
     size = len(order)
     paths, cuts, taken, children = scratch[0], scratch[1], scratch[2], scratch[3]

@@ -113,7 +113,7 @@ def _construct(
         tile = _choose_tile(tables, board, rng, node, noise, is_random)
         if tile == ILLEGAL:
             return UNLIMITED
-        start = start_at(tables, board, node, tile)
+        start = start_at(tables, board, node, tile, 0)
         place(tables, board, node, tile, start)
         cycles = max(cycles, start + tables.depth)
         for e in range(tables.succ_first[node], tables.succ_first[node + 1]):
@@ -132,7 +132,7 @@ def _choose_tile(
     """The tile with the earliest noisy start (nearest to the middle of the line), or any."""
     best, least = ILLEGAL, np.inf
     for tile in range(tables.num_tiles):
-        start = start_at(tables, board, node, tile)
+        start = start_at(tables, board, node, tile, 0)
         if start == ILLEGAL:
             continue
         if is_random:

@@ -1,7 +1,9 @@
-"""What searches change: a tile wished for each cluster, and the order of placing.
+"""What searches change: a tile wished for each cluster, the order of placing, and delays.
 
 Decoding follows the order; an instruction goes to the tile wished for, or to the nearest legal one,
-and takes the first free slot. The wishes are then what was done, so a wish is never out of reach.
+and takes the first free slot after its delay. The wishes are then what was done, so a wish is never
+out of reach. Delays are mostly 0, but without them some optima cannot be reached: it can pay to
+leave an early slot to another instruction.
 """
 
 from __future__ import annotations
@@ -24,19 +26,21 @@ class Plan(NamedTuple):
 
     wish: IntArray  # [num_clusters] tile
     order: IntArray  # [num_nodes] predecessors first
+    delay: IntArray  # [num_nodes] cycles
 
 
 def plan_of(tables: Tables, tile: IntArray, start: IntArray) -> Plan:
     """The plan that leads to a known mapping: its tiles, in the order of its starts."""
     wish = np.zeros(len(tables.cluster_size), np.int64)
     wish[tables.cluster] = tile
-    return Plan(wish, np.argsort(start, kind="stable"))
+    return Plan(wish, np.argsort(start, kind="stable"), np.zeros(len(start), np.int64))
 
 
 @hot
 def copy_plan(source: Plan, target: Plan) -> None:
     copy_values(source.wish, target.wish)
     copy_values(source.order, target.order)
+    copy_values(source.delay, target.delay)
 
 
 @hot
@@ -57,7 +61,7 @@ def decode(tables: Tables, board: Board, plan: Plan, goal: int) -> float:
         for off in range(2 * tables.num_tiles):
             tile = wish + (off + 1) // 2 * (1 - 2 * (off % 2))  # wish, -1, +1, -2, +2, ...
             if 0 <= tile < tables.num_tiles:
-                start = start_at(tables, board, node, tile)
+                start = start_at(tables, board, node, tile, plan.delay[node])
                 if start != ILLEGAL:
                     break
         if start == ILLEGAL:
@@ -77,8 +81,8 @@ def decode_once(tables: Tables, board: Board, plan: Plan, goal: int) -> float:
 
 @hot
 def mutate(tables: Tables, rng: RngState, plan: Plan) -> None:
-    """Change one thing: shift a cluster, swap two, join a neighbour, or move in the order."""
-    kind = below(rng, 8)
+    """Change one thing: shift a cluster, swap two, join a neighbour, reorder, or delay."""
+    kind = below(rng, 9)
     num_clusters = len(plan.wish)
     node = below(rng, len(plan.order))
     cluster = tables.cluster[node]
@@ -98,8 +102,11 @@ def mutate(tables: Tables, rng: RngState, plan: Plan) -> None:
             else:
                 near = tables.succ[tables.succ_first[node] + k - preds]
             _send(tables, plan, cluster, plan.wish[tables.cluster[near]] + below(rng, 3) - 1)
-    else:
+    elif kind < 8:
         _reorder(tables, rng, plan)
+    else:
+        is_idle = plan.delay[node] == 0 and not tables.is_exact
+        plan.delay[node] = below(rng, min(4, tables.ii)) if is_idle else 0
 
 
 @hot
@@ -131,5 +138,3 @@ def _reorder(tables: Tables, rng: RngState, plan: Plan) -> None:
             break
         plan.order[position], plan.order[following] = other, node
         position = following
-
-

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placer.annealing.random import RngState, below, rng_state
-from placer.hot import hot_loop
+from placer.hot import hot, hot_loop
 from placer.streaming.annealing import start_mapping
 from placer.streaming.board import Board, copy_values, last_start, make_board
 from placer.streaming.bounds import IntArray
@@ -26,16 +26,15 @@ def evolve(problem: Problem, budget: Budget, seed: int) -> Found:
         return Found(None, problem.bounds.total, 0)
     tables, goal = problem.tables, problem.bounds.total
     first = plan_of(tables, start.tile, start.start)
-    wishes = np.repeat(first.wish[None], _POPULATION, axis=0)
-    orders = np.repeat(first.order[None], _POPULATION, axis=0)
+    everyone = Plan(*(np.repeat(part[None], _POPULATION, axis=0) for part in first))
     energies = np.full(_POPULATION, FAILED)
     best, cycles = make_board(problem), np.array([start.cycles])
     best.tile[:], best.start[:] = start.tile, start.start
-    child = Plan(first.wish.copy(), first.order.copy())
+    child = Plan(*(part.copy() for part in first))
     rng, board, tries = rng_state(seed), make_board(problem), 0
     while cycles[0] > goal and not budget.is_spent(tries):
         _evolve_children(
-            tables, board, rng, wishes, orders, energies, child, goal, _CHILDREN_PER_CALL, best,
+            tables, board, rng, everyone, energies, child, goal, _CHILDREN_PER_CALL, best,
             cycles,
         )  # fmt: skip
         tries += _CHILDREN_PER_CALL
@@ -43,13 +42,17 @@ def evolve(problem: Problem, budget: Budget, seed: int) -> Found:
     return Found(mapping, goal, tries)
 
 
+@hot
+def _member(everyone: Plan, k: int) -> Plan:
+    return Plan(everyone.wish[k], everyone.order[k], everyone.delay[k])
+
+
 @hot_loop
 def _evolve_children(
     tables: Tables,
     board: Board,
     rng: RngState,
-    wishes: IntArray,
-    orders: IntArray,
+    everyone: Plan,
     energies: NDArray[np.float64],
     child: Plan,
     goal: int,
@@ -67,17 +70,17 @@ def _evolve_children(
             father = other if energies[other] < energies[father] else father
             other = below(rng, size)
             loser = other if energies[other] > energies[loser] else loser
-        copy_plan(Plan(wishes[mother], orders[mother]), child)
+        copy_plan(_member(everyone, mother), child)
         if below(rng, 2):
             for cluster in range(len(child.wish)):
                 if below(rng, 2):
-                    child.wish[cluster] = wishes[father, cluster]
+                    child.wish[cluster] = everyone.wish[father, cluster]
         for _ in range(1 + below(rng, 3)):
             mutate(tables, rng, child)
         energy = decode(tables, board, child, goal)
         if energy <= energies[loser]:
             energies[loser] = energy
-            copy_plan(child, Plan(wishes[loser], orders[loser]))
+            copy_plan(child, _member(everyone, loser))
         if energy < FAILED:
             ready = last_start(board, len(board.start)) + tables.depth
             if ready < cycles[0]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +28,10 @@ class Mapping:
     def cycles(self) -> int:
         """Until the last result is ready, by the mapper's own count; the checker recounts."""
         return int(self.start.max()) + self.depth
+
+    def with_start(self, start: Sequence[int]) -> Mapping:
+        """The same tiles with other starts."""
+        return Mapping(self.tile, np.array(start), self.ii, self.depth)
 
 
 @dataclass(frozen=True, slots=True)

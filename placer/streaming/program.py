@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -82,12 +83,37 @@ class Program:
             raise InputError(f"the graph has a cycle: {self._cycle(set(order))}")
         return tuple(order)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for graphs that differ only in the numbering of their nodes.
+
+        Colours are refined by those of neighbours (Weisfeiler and Leman 1968), so a few graphs
+        that differ may share it too.
+        """
+        shared = Counter(frozenset(nodes) for nodes in self.memories.values() if len(nodes) > 1)
+        colours = [str(sum(node in nodes for nodes in shared)) for node in range(self.num_nodes)]
+        for _ in range(self.num_nodes.bit_length() + 2):
+            colours = [
+                _digest(
+                    colours[n],
+                    *sorted(colours[p] for p in self.predecessors[n]),
+                    "|",
+                    *sorted(colours[s] for s in self.successors[n]),
+                )
+                for n in range(self.num_nodes)
+            ]
+        return _digest(*sorted(colours))
+
     def _cycle(self, done: set[int]) -> str:
         """A cycle in words: every node that is left has a predecessor that is left."""
         walk = [min(set(range(self.num_nodes)) - done)]
         while walk[-1] not in walk[:-1]:
             walk.append(next(p for p in self.predecessors[walk[-1]] if p not in done))
         return " -> ".join(map(str, reversed(walk[walk.index(walk[-1]) :])))
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
 
 def _neighbours(num_nodes: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:

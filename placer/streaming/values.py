@@ -76,9 +76,7 @@ def random_inputs(program: Program, rng: np.random.Generator) -> dict[str, Value
     return {name: np.asarray(rng.uniform(0.5, 2.0)) for name in input_names(program)}
 
 
-def _apply(
-    program: Program, node: int, inputs: Inputs, results: MappingOf[int, Value]
-) -> Value:
+def _apply(program: Program, node: int, inputs: Inputs, results: MappingOf[int, Value]) -> Value:
     """Result of an instruction; `results` holds those of its predecessors."""
     item = program.instructions[node]
     before = program.predecessors[node]
@@ -224,5 +222,3 @@ def require_same_values(
                     f"instruction {node} of thread {thread} starts in cycle "
                     f"{done.start[thread][node]}, not {start[node] + thread * device.ii}"
                 )
-
-

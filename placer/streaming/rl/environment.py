@@ -148,7 +148,9 @@ class BatchEnv:
             np.zeros((batch, num_nodes, NODE_FEATURES), np.float32),
             np.zeros((batch, STATE_FEATURES), np.float32),
         )
-        _observe_all(self.pack, self.boards, self.episodes, seen, self._scratch, self._order == "id")
+        _observe_all(
+            self.pack, self.boards, self.episodes, seen, self._scratch, self._order == "id"
+        )
         return seen
 
 
@@ -245,7 +247,7 @@ def _estimate(tables: Tables, pack: Pack, k: int, board: Board, node: int, tile:
             return ILLEGAL
     elif board.free[tile] < tables.cluster_size[cluster] or board.forbidden[cluster, tile]:
         return ILLEGAL
-    start = pack.head[k, node]
+    start = int(pack.head[k, node])
     for e in range(tables.pred_first[node], tables.pred_first[node + 1]):
         other = tables.pred[e]
         if board.tile[other] != ILLEGAL:
@@ -277,7 +279,7 @@ def _step(
             if is_unordered:
                 start = _estimate(tables, pack, k, board, node, tile)
             else:
-                start = start_at(tables, board, node, tile)
+                start = start_at(tables, board, node, tile, 0)
         if start == ILLEGAL:
             rewards[game] = -(tables.depth + tables.num_tiles) * (size - episodes.step[game])
             episodes.is_alive[game] = False
@@ -302,15 +304,16 @@ def _step(
 @hot
 def _settle(tables: Tables, board: Board, head: IntArray, scratch: IntArray, size: int) -> bool:
     """Slots for tiles chosen in any order: decode, earliest possible start first."""
-    wish, order = scratch[0], scratch[1]
+    wish, order, delay = scratch[0], scratch[1], scratch[2]
     for node in range(size):
+        delay[node] = 0
         wish[tables.cluster[node]] = board.tile[node]
         at = node
         while at > 0 and head[order[at - 1]] > head[node]:
             order[at] = order[at - 1]
             at -= 1
         order[at] = node
-    return decode(tables, board, Plan(wish, order[:size]), 0) < FAILED
+    return decode(tables, board, Plan(wish, order[:size], delay), 0) < FAILED
 
 
 @hot_loop
@@ -338,7 +341,7 @@ def _observe_all(
             elif is_unordered:
                 start = _estimate(tables, pack, k, board, node, tile)
             else:
-                start = start_at(tables, board, node, tile)
+                start = start_at(tables, board, node, tile, 0)
             starts[tile] = start
             seen.mask[game, tile] = start != ILLEGAL
             if start != ILLEGAL:

@@ -1,0 +1,74 @@
+"""Picture of a mapping: tiles by cycles, an arrow for every edge."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+
+from placer.files import write_atomic
+from placer.streaming.mappers import Result
+
+# Light hues of Paul Tol's colour-blind-safe set, one per first op; black text can be read on them.
+_COLOURS = (
+    "#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00",
+)  # fmt: skip
+_PLAIN = "#DDDDDD"
+_CYCLE_INCHES, _TILE_INCHES = 0.34, 0.36
+
+
+def draw_mapping(result: Result, path: Path) -> None:
+    """Write the picture as PNG or SVG, by the suffix of `path`."""
+    mapping, program = result.mapping, result.problem.program
+    lowest, highest = int(mapping.tile.min()), int(mapping.tile.max())
+    size = (1.4 + _CYCLE_INCHES * result.cycles, 1.2 + _TILE_INCHES * (highest - lowest + 1))
+    with rc_context({"svg.hashsalt": "streaming"}):
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.add_subplot()
+        _draw_boxes(axes, result)
+        for start, end in program.edges:
+            axes.add_patch(
+                FancyArrowPatch(
+                    (mapping.start[start] + mapping.depth, mapping.tile[start]),
+                    (mapping.start[end], mapping.tile[end]),
+                    arrowstyle="-|>", mutation_scale=7, linewidth=0.8, color="#444444",
+                    shrinkA=0, shrinkB=0, zorder=3,
+                )
+            )  # fmt: skip
+        axes.set_xlim(-0.3, result.cycles + 0.3)
+        axes.set_ylim(lowest - 0.6, highest + 0.6)
+        axes.set_xticks(range(0, result.cycles + 1, mapping.ii))
+        axes.set_yticks(range(lowest, highest + 1, 1 + (highest - lowest) // 20))
+        axes.grid(axis="x", color="#BBBBBB", linewidth=0.8)
+        axes.set_xlabel(f"cycle (a thread starts every {mapping.ii})")
+        axes.set_ylabel("tile")
+        axes.set_title(f"{program.name}: {result.cycles} cycles, at least {result.bound}")
+        axes.set_axisbelow(True)
+        buffer = BytesIO()
+        kind = path.suffix.removeprefix(".")
+        figure.savefig(
+            buffer, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else {}
+        )
+    write_atomic(path, buffer.getvalue())
+
+
+def _draw_boxes(axes: Axes, result: Result) -> None:
+    """A box in the cycle of the start, with the node id, and a bar until the result is ready."""
+    mapping, program = result.mapping, result.problem.program
+    first_ops = [str(item.ops[0]) if item.ops else "" for item in program.instructions]
+    kinds = sorted(set(first_ops) - {""})
+    for node, op in enumerate(first_ops):
+        colour = _COLOURS[kinds.index(op) % len(_COLOURS)] if op else _PLAIN
+        start, tile = int(mapping.start[node]), int(mapping.tile[node])
+        box: dict[str, Any] = {"facecolor": colour, "edgecolor": "#666666", "linewidth": 0.6}
+        axes.add_patch(Rectangle((start, tile - 0.12), mapping.depth, 0.24, alpha=0.5, **box))
+        axes.add_patch(Rectangle((start, tile - 0.38), 1, 0.76, zorder=3.5, **box))
+        axes.text(start + 0.5, tile, str(node), ha="center", va="center", fontsize=7, zorder=4)
+    if kinds:
+        entries = [Patch(color=_COLOURS[k % len(_COLOURS)], label=op) for k, op in enumerate(kinds)]
+        axes.legend(handles=entries, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)

@@ -1,0 +1,190 @@
+"""Exact mapping by constraint programming: OR-tools CP-SAT.
+
+Variables are the tile of each cluster and start = ii * turn + spoke of each instruction. With waits
+an edge needs no absolute value: +-(x_u - x_v) <= s_v - s_u - depth. Only mappings that are better
+than a known one are asked for, which keeps domains small; when there is none, the known one is
+optimal. The cuts of `placer.streaming.bounds` carry the proofs.
+
+The line looks the same from everywhere and from both sides: tiles are counted from that of the
+*root*, the instruction with most successors, and one child of it is not above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from placer.streaming.bounds import NO_PATH, UNLIMITED, IntArray
+from placer.streaming.construct import list_schedule
+from placer.streaming.mapping import Budget, Found, Mapping
+from placer.streaming.problem import Problem
+
+_LIST_TRIES = 256
+_MOST_CYCLES_PER_NODE = 4  # horizon without a known mapping, times depth + ii
+
+
+def solve(
+    problem: Problem,
+    budget: Budget,
+    seed: int,
+    known: Mapping | None = None,
+    *,
+    workers: int = 2,
+    bound: int = 0,
+) -> Found:
+    """The optimum, or the best within the budget, with the best bound known at the end.
+
+    `known` is a mapping to improve on (default: a list schedule); `bound` a bound to begin with.
+    """
+    if known is None:
+        known = list_schedule(problem, Budget(0.1 * budget.remaining, _LIST_TRIES), seed).mapping
+    low = max(bound, problem.bounds.total)
+    if known is not None and known.cycles <= low:
+        return Found(known, known.cycles, 0)
+    model = _Model(problem, known, low)
+    is_infeasible, better, proved = model.solve(budget.remaining, seed, workers)
+    if is_infeasible:
+        if known is None:
+            return Found(None, low, 0, is_infeasible=True)
+        return Found(known, known.cycles, 0)
+    best = better or known
+    low = max(low, proved)
+    return Found(best, low if best is None else min(low, best.cycles), 1)
+
+
+def repair(
+    problem: Problem,
+    known: Mapping,
+    free: MappingOf[int, bool],
+    seconds: float,
+    seed: int,
+    workers: int,
+) -> Mapping | None:
+    """A mapping better than `known` that keeps the tiles of all clusters that are not free."""
+    model = _Model(problem, known, problem.bounds.total)
+    tile = model.seen_from_root(known)
+    kept = [cluster for cluster in range(len(tile)) if not free[cluster]]
+    for cluster in kept[1:]:
+        apart = int(tile[cluster] - tile[kept[0]])
+        model.model.add(model.tile[cluster] - model.tile[kept[0]] == apart)
+    return model.solve(seconds, seed, workers)[1]
+
+
+class _Model:
+    """Mappings of fewer cycles than `known`, and of at least `low`."""
+
+    def __init__(self, problem: Problem, known: Mapping | None, low: int) -> None:
+        self._problem = problem
+        self.model = cp_model.CpModel()
+        tables, bounds = problem.tables, problem.bounds
+        root = int(np.diff(tables.succ_first).argmax())
+        children = problem.program.successors[root] or (root,)
+        self._root = int(tables.cluster[root])
+        self._turned = int(tables.cluster[max(children, key=lambda n: bounds.tail[n])])
+        most = problem.num_nodes * _MOST_CYCLES_PER_NODE * (tables.depth + tables.ii)
+        horizon = most if known is None else known.cycles - 1
+        new = self.model.new_int_var
+        reach = tables.num_tiles - 1
+        lowest = new(-reach, 0, "lowest")
+        self.tile = [new(-reach, reach, f"x{c}") for c in range(len(tables.cluster_size))]
+        for tile in self.tile:
+            self.model.add_linear_constraint(tile - lowest, 0, reach)
+        self.start, slots = [], []
+        for n in range(problem.num_nodes):
+            last = horizon - int(bounds.tail[n])
+            if not problem.program.predecessors[n]:
+                last = min(last, tables.ii - 1)
+            # An empty domain says the same as a broken constraint, but is refused as a model.
+            start = new(int(bounds.head[n]), max(last, int(bounds.head[n])), f"s{n}")
+            self.model.add(start <= last)
+            spoke, turn = new(0, tables.ii - 1, f"p{n}"), new(0, horizon // tables.ii + 1, f"k{n}")
+            self.model.add(start == tables.ii * turn + spoke)
+            slot = new(-reach * tables.ii, (reach + 1) * tables.ii, f"slot{n}")
+            self.model.add(slot == self.tile[tables.cluster[n]] * tables.ii + spoke)
+            slots.append(slot)
+            self.start.append(start)
+        self.model.add_all_different(slots)
+        self.total = new(low, max(low, horizon), "total")
+        for n, start in enumerate(self.start):
+            self.model.add(self.total >= start + int(bounds.tail[n]))
+        self.model.add(self.total <= horizon)
+        self._add_edges()
+        self._add_rivals()
+        self._add_cuts()
+        self.model.minimize(self.total)
+        if known is not None:
+            self._add_hint(known)
+
+    def _add_edges(self) -> None:
+        tables = self._problem.tables
+        arrivals: list[list[cp_model.LinearExprT]] = [[] for _ in self.start]
+        for u, v in self._problem.program.edges:
+            apart = self.tile[tables.cluster[u]] - self.tile[tables.cluster[v]]
+            spare = self.start[v] - self.start[u] - tables.depth
+            self.model.add(apart <= spare)
+            self.model.add(-apart <= spare)
+            if tables.max_hop < UNLIMITED:
+                self.model.add_linear_constraint(apart, -tables.max_hop, tables.max_hop)
+            if tables.is_exact:
+                hop = self.model.new_int_var(0, tables.num_tiles, f"h{u}_{v}")
+                self.model.add_abs_equality(hop, apart)
+                arrivals[v].append(self.start[u] + tables.depth + hop)
+        for start, arriving in zip(self.start, arrivals, strict=True):
+            if arriving:
+                self.model.add_max_equality(start, arriving)
+
+    def _add_rivals(self) -> None:
+        """Rivals on different tiles; of a mapping, its shifts and its mirror image, one will do."""
+        tables = self._problem.tables
+        for k in range(len(tables.clique_first) - 1):
+            members = tables.clique[tables.clique_first[k] : tables.clique_first[k + 1]]
+            self.model.add_all_different([self.tile[c] for c in members])
+        self.model.add(self.tile[self._root] == 0)
+        self.model.add(self.tile[self._turned] <= 0)
+
+    def _add_cuts(self) -> None:
+        """Distances that do not follow from those of the children."""
+        bounds, program = self._problem.bounds, self._problem.program
+        depth = self._problem.tables.depth
+        for r in range(self._problem.num_nodes):
+            for t in np.flatnonzero(bounds.distance[r] > 0):
+                implied = max(
+                    depth + bounds.distance[child, t]
+                    for child in program.successors[r]
+                    if bounds.distance[child, t] != NO_PATH
+                )
+                if bounds.distance[r, t] > implied:
+                    self.model.add(self.start[t] - self.start[r] >= int(bounds.distance[r, t]))
+
+    def _add_hint(self, known: Mapping) -> None:
+        for start, cycle in zip(self.start, known.start, strict=True):
+            self.model.add_hint(start, int(cycle))
+        for variable, tile in zip(self.tile, self.seen_from_root(known), strict=True):
+            self.model.add_hint(variable, int(tile))
+
+    def seen_from_root(self, known: Mapping) -> IntArray:
+        """[num_clusters] tiles of a mapping as the variables count them."""
+        tile = np.zeros(len(self.tile), np.int64)
+        tile[self._problem.tables.cluster] = known.tile
+        tile -= tile[self._root]
+        return -tile if tile[self._turned] > 0 else tile
+
+    def solve(self, seconds: float, seed: int, workers: int) -> tuple[bool, Mapping | None, int]:
+        """Is it infeasible; a mapping if one was found; the bound."""
+        solver = cp_model.CpSolver()
+        solver.parameters.max_time_in_seconds = max(seconds, 0.01)
+        solver.parameters.random_seed = seed
+        solver.parameters.num_workers = workers
+        status = solver.status_name(solver.solve(self.model))
+        if status == "MODEL_INVALID":
+            raise RuntimeError(f"CP-SAT refuses the model: {self.model.validate()}")
+        bound = round(solver.best_objective_bound)
+        if status not in ("OPTIMAL", "FEASIBLE"):
+            return status == "INFEASIBLE", None, bound
+        tables = self._problem.tables
+        tile = np.array([solver.value(variable) for variable in self.tile])[tables.cluster]
+        tile -= tile.min()
+        start = np.array([solver.value(variable) for variable in self.start])
+        return False, Mapping(tile, start, tables.ii, tables.depth), bound

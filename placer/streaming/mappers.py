@@ -1,0 +1,137 @@
+"""All mappers by name, and one function that runs any of them and has the result checked."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from placer.errors import InputError
+from placer.streaming.annealing import anneal
+from placer.streaming.check import Verdict, check
+from placer.streaming.construct import list_schedule, random_mapping
+from placer.streaming.device import Device
+from placer.streaming.evolution import evolve
+from placer.streaming.exact import solve
+from placer.streaming.hybrid import improve_mapping
+from placer.streaming.mapping import Budget, Found, Mapping
+from placer.streaming.problem import InfeasibleError, Problem, make_problem
+from placer.streaming.program import Program
+from placer.streaming.slots import anneal_slots
+from placer.streaming.values import require_known_ops, require_same_values
+
+MapperName = Literal["auto", "random", "list", "sa", "slots", "evolution", "exact", "rl", "hybrid"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapOptions:
+    """How to search."""
+
+    mapper: MapperName = "auto"
+    time_limit: float = 60.0  # seconds
+    seed: int = 0
+    workers: int = 2  # threads of CP-SAT
+    samples: int = 64  # games of the policy at once
+    policy: Path | None = None  # policy file; None: the one that comes with the project
+    fine_tune: bool = False  # rl: train on this graph for as long as there is time
+
+    def __post_init__(self) -> None:
+        for name, least in (("time_limit", 0), ("seed", 0), ("workers", 1), ("samples", 1)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name}={getattr(self, name)}; allowed {least} or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A checked mapping."""
+
+    problem: Problem
+    mapping: Mapping
+    cycles: int  # by the checker
+    bound: int  # no mapping takes fewer cycles
+    tries: int  # mappings that were looked at
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """How far the cycles may be above the optimum, relative to the bound."""
+        return self.cycles / self.bound - 1.0
+
+
+def map_program(
+    program: Program, device: Device, options: MapOptions, *, values: bool = True
+) -> Result:
+    """Map a program; with `values` the mapping is also executed and its results compared.
+
+    Raises InfeasibleError when there is no mapping, InputError when none was found in time.
+    """
+    began = time.monotonic()
+    if values:
+        require_known_ops(program)
+    problem = make_problem(program, device)
+    found = _search(problem, options)
+    if found.is_infeasible:
+        raise InfeasibleError(
+            f"no mapping exists with tiles={device.tiles}, ii={device.ii}, "
+            f"timing={device.timing}, max_hop={device.max_hop} (proved by the exact mapper)"
+        )
+    if found.mapping is None:
+        raise InputError(
+            f"mapper={options.mapper} found no mapping within time_limit={options.time_limit}; "
+            "give it more time, or use mapper=exact"
+        )
+    verdict = require_legal(problem, found.mapping)
+    if values:
+        tile, spoke = found.mapping.tile.tolist(), found.mapping.spoke.tolist()
+        require_same_values(program, device, tile, spoke, verdict.start)
+    checked = found.mapping.with_start(verdict.start)
+    bound = min(found.bound, verdict.cycles)
+    seconds = time.monotonic() - began
+    return Result(problem, checked, verdict.cycles, bound, found.tries, seconds)
+
+
+def require_legal(problem: Problem, mapping: Mapping) -> Verdict:
+    """The checker's verdict; RuntimeError when a mapper broke a rule."""
+    tile, spoke = mapping.tile.tolist(), mapping.spoke.tolist()
+    verdict = check(problem.program, problem.device, tile, spoke)
+    if not verdict.is_legal:
+        raise RuntimeError(f"a mapper broke a rule: {'; '.join(verdict.violations[:3])}")
+    return verdict
+
+
+def _search(problem: Problem, options: MapOptions) -> Found:
+    budget, seed = Budget(options.time_limit), options.seed
+    match options.mapper:
+        case "random":
+            return random_mapping(problem, budget, seed)
+        case "list":
+            return list_schedule(problem, budget, seed)
+        case "sa":
+            return anneal(problem, budget, seed)
+        case "slots":
+            return anneal_slots(problem, budget, seed)
+        case "evolution":
+            return evolve(problem, budget, seed)
+        case "exact":
+            return solve(problem, budget, seed, workers=options.workers)
+        case "rl":
+            return _rl(problem, budget, options)
+        case "hybrid":
+            start = _rl(problem, Budget(0.0), options)
+            return improve_mapping(problem, start, budget, seed, workers=options.workers)
+        case "auto":
+            start = anneal(problem, budget.part(0.05), seed)
+            if start.is_optimal:
+                return start
+            return improve_mapping(problem, start, budget, seed, workers=options.workers)
+
+
+def _rl(problem: Problem, budget: Budget, options: MapOptions) -> Found:
+    from placer.streaming.rl.policy_file import TRAINED_POLICY, load_policy
+    from placer.streaming.rl.sample import fine_tune, sample_mappings
+
+    policy = load_policy(options.policy or TRAINED_POLICY)
+    if options.fine_tune and budget.seconds > 0:
+        return fine_tune(problem, budget, options.seed, policy)
+    return sample_mappings(problem, budget, options.seed, policy, samples=options.samples)

@@ -1,0 +1,173 @@
+"""The policy: a graph network and attention over all instructions score any number of tiles.
+
+    h       = GNN(static features; messages along and against edges)    once per episode
+    q       = W [h_current, state]
+    a_j     = softmax_j(q . (K h_j + K' d_j))      d_j: what changes (placed, where, when)
+    c       = [h_current, state, sum_j a_j (V h_j + V' d_j)]
+    logit_x = MLP(features of tile x, |x - sum_j a_j position_j|, c)    the same for every tile
+    value   = MLP(c, max over legal tiles of the hidden layer)    minus the cycles still to lose
+
+Source: "global graph attention" of arXiv 2205.13675, section 3.6, with the faults that
+docs/streaming.md lists put right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from placer.streaming.problem import Problem
+from placer.streaming.rl.environment import (
+    NODE_FEATURES,
+    STATE_FEATURES,
+    TILE_FEATURES,
+    Observation,
+)
+from placer.streaming.rl.pack import STATIC_FEATURES, static_features
+
+_POSITION = 1  # column of the node features with the relative tile
+_TILE_POSITION = 8  # column of the tile features with the same
+_NEVER = -1e9  # logit of what must not be chosen
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConfig:
+    """Shape of the network."""
+
+    encoder: Literal["mlp", "gnn", "attention"] = "attention"  # each adds to the one before
+    width: int = 48  # of node embeddings
+    layers: int = 3  # of the graph network
+    heads: int = 4  # of the attention
+    hidden: int = 64  # of the scoring network
+
+
+class Graphs(NamedTuple):
+    """Static side of several problems, padded."""
+
+    features: Tensor  # [graphs, nodes, STATIC_FEATURES]
+    before: Tensor  # [graphs, nodes, nodes] row n: mean over predecessors of n
+    after: Tensor  # [graphs, nodes, nodes] row n: mean over successors of n
+    is_node: Tensor  # [graphs, nodes]
+
+
+class Seen(NamedTuple):
+    """Observations as tensors, with the graph that each belongs to."""
+
+    graph: Tensor  # [batch]
+    node: Tensor  # [batch]
+    mask: Tensor  # [batch, tiles]
+    tiles: Tensor  # [batch, tiles, TILE_FEATURES]
+    nodes: Tensor  # [batch, nodes, NODE_FEATURES]
+    state: Tensor  # [batch, STATE_FEATURES]
+
+
+def graphs_of(problems: Sequence[Problem]) -> Graphs:
+    size = max(problem.num_nodes for problem in problems)
+    features = np.zeros((len(problems), size, STATIC_FEATURES), np.float32)
+    before = np.zeros((len(problems), size, size), np.float32)
+    is_node = np.zeros((len(problems), size), np.bool_)
+    after = np.zeros_like(before)
+    for k, problem in enumerate(problems):
+        features[k, : problem.num_nodes] = static_features(problem)
+        is_node[k, : problem.num_nodes] = True
+        for start, end in problem.program.edges:
+            before[k, end, start] = after[k, start, end] = 1.0
+    for matrix in (before, after):
+        matrix /= np.maximum(matrix.sum(axis=2, keepdims=True), 1.0)
+    return Graphs(*(torch.from_numpy(a) for a in (features, before, after, is_node)))
+
+
+def seen_of(graph: np.ndarray, observation: Observation) -> Seen:
+    return Seen(torch.from_numpy(graph), *(torch.from_numpy(part) for part in observation))
+
+
+class Policy(nn.Module):
+    """Call `embed` once for a set of graphs, then `forward` for each batch of observations."""
+
+    def __init__(self, config: PolicyConfig) -> None:
+        super().__init__()
+        self.config = config
+        width, heads, hidden = config.width, config.heads, config.hidden
+        self.enter = nn.Linear(STATIC_FEATURES, width)
+        layers = 0 if config.encoder == "mlp" else config.layers
+        self.messages = nn.ModuleList(nn.Linear(3 * width, width) for _ in range(layers))
+        context = width + STATE_FEATURES
+        positions = 0
+        if config.encoder == "attention":
+            self.query = nn.Linear(context, width)
+            self.key = nn.Linear(width, width, bias=False)
+            self.key_now = nn.Linear(NODE_FEATURES, width, bias=False)
+            self.value_of = nn.Linear(width, width, bias=False)
+            self.value_now = nn.Linear(NODE_FEATURES, width, bias=False)
+            context += width
+            positions = heads
+        elif config.encoder == "gnn":
+            context += width  # mean of all embeddings
+        self.context = nn.Linear(context, hidden)
+        self.tile = nn.Linear(TILE_FEATURES + positions, hidden, bias=False)
+        self.score = nn.Sequential(
+            nn.Linear(hidden, hidden // 2), nn.ReLU(), nn.Linear(hidden // 2, 1)
+        )
+        self.worth = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        self.greedy = nn.Linear(TILE_FEATURES, 1, bias=False)
+        with torch.no_grad():  # begins close to list scheduling: earlier starts are likelier
+            self.greedy.weight.zero_()
+            self.greedy.weight[0, 0] = -4.0
+
+    def embed(self, graphs: Graphs) -> Tensor:
+        """[graphs, nodes, width]; the last column block is zero for padding."""
+        nodes = torch.relu(self.enter(graphs.features))
+        for layer in self.messages:
+            inputs = torch.cat([nodes, graphs.before @ nodes, graphs.after @ nodes], dim=2)
+            nodes = nodes + torch.relu(layer(inputs))
+        return nodes * graphs.is_node[..., None]
+
+    def forward(self, embedded: Tensor, is_node: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
+        """Logits [batch, tiles] of legal tiles (others never), and values [batch] in cycles."""
+        own = embedded[seen.graph, seen.node]
+        parts = [own, seen.state]
+        tiles = seen.tiles
+        if self.config.encoder == "attention":
+            summary, positions = self._attend(embedded, is_node, seen, torch.cat(parts, dim=1))
+            parts.append(summary)
+            apart = tiles[..., _TILE_POSITION, None] - positions[:, None, :]
+            tiles = torch.cat([tiles, apart.abs()], dim=2)
+        elif self.config.encoder == "gnn":
+            means = embedded.sum(dim=1) / is_node.sum(dim=1, keepdim=True)
+            parts.append(means[seen.graph])
+        context = self.context(torch.cat(parts, dim=1))
+        hidden = torch.relu(self.tile(tiles) + context[:, None])
+        logits = (self.score(hidden) + self.greedy(seen.tiles))[..., 0]
+        best = hidden.masked_fill(~seen.mask[..., None], 0.0).amax(dim=1)
+        value = self.worth(torch.cat([torch.relu(context), best], dim=1))[:, 0]
+        return logits.masked_fill(~seen.mask, _NEVER), value
+
+    def _attend(
+        self, embedded: Tensor, is_node: Tensor, seen: Seen, asking: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Summary [batch, width] of all instructions, and the mean position [batch, heads].
+
+        What changes enters keys and values linearly, so it is added after the products with the
+        embeddings, which are made once per graph.
+        """
+        heads = self.config.heads
+        batch, size = seen.nodes.shape[:2]
+        query = self.query(asking).view(batch, heads, -1)
+        per_head = query.shape[2]
+        keys = self.key(embedded)[seen.graph].view(batch, size, heads, per_head)
+        values = self.value_of(embedded)[seen.graph].view(batch, size, heads, per_head)
+        weight = self.key_now.weight.view(heads, per_head, NODE_FEATURES)
+        asked_now = torch.einsum("bhd,hdf->bhf", query, weight)
+        scores = torch.einsum("bhd,bnhd->bhn", query, keys) + asked_now @ seen.nodes.mT
+        scores = (scores / per_head**0.5).masked_fill(~is_node[seen.graph][:, None], _NEVER)
+        share = torch.softmax(scores, dim=2)
+        now = share @ seen.nodes  # [batch, heads, NODE_FEATURES]
+        weight = self.value_now.weight.view(heads, per_head, NODE_FEATURES)
+        summary = torch.einsum("bhn,bnhd->bhd", share, values)
+        summary = summary + torch.einsum("bhf,hdf->bhd", now, weight)
+        return summary.reshape(batch, -1), now[..., _POSITION]

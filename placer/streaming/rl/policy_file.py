@@ -1,0 +1,84 @@
+"""Files of policies and training runs: tensors and plain values, read without running code."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from placer.errors import InputError
+from placer.files import write_atomic
+from placer.streaming.rl.policy import Policy, PolicyConfig
+
+SCHEMA_VERSION = 1
+TRAINED_POLICY = Path(__file__).with_name("policy.pt")  # comes with the project
+
+
+def save_policy(path: Path, policy: Policy, settings: dict[str, Any]) -> None:
+    """Weights, and the settings of the run that made them."""
+    weights = {name: tensor.half() for name, tensor in policy.state_dict().items()}
+    _write(path, {"schema": SCHEMA_VERSION, "settings": settings, "weights": weights})
+
+
+def load_policy(path: Path) -> Policy:
+    """Raises InputError when the file is no policy of this version."""
+    document = _read(path)
+    policy = Policy(PolicyConfig(**document["settings"]["policy"]))
+    try:
+        policy.load_state_dict({k: v.float() for k, v in document["weights"].items()})
+    except RuntimeError as error:
+        raise InputError(f"policy file {path}: its features are not those of today") from error
+    return policy.eval()
+
+
+def save_checkpoint(
+    path: Path,
+    settings: dict[str, Any],
+    update: int,
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+) -> None:
+    _write(
+        path,
+        {
+            "schema": SCHEMA_VERSION,
+            "settings": settings,
+            "update": update,
+            "weights": policy.state_dict(),
+            "optimizer": optimizer.state_dict(),
+        },
+    )
+
+
+def read_checkpoint(
+    path: Path, policy: Policy, optimizer: torch.optim.Optimizer
+) -> tuple[dict[str, Any], int]:
+    """Fill policy and optimizer; returns the settings of the run and its updates so far."""
+    document = _read(path)
+    try:
+        policy.load_state_dict(document["weights"])
+        optimizer.load_state_dict(document["optimizer"])
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"{path} is of another network; choose another output folder") from error
+    return document["settings"], document["update"]
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    buffer = io.BytesIO()
+    torch.save(document, buffer)
+    write_atomic(path, buffer.getvalue())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = torch.load(path, weights_only=True)
+    except OSError as error:
+        raise InputError(f"cannot read policy file {path}: {error.strerror or error}") from error
+    except (RuntimeError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"policy file {path} is damaged or no policy") from error
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
+        raise InputError(f"policy file {path}: this version reads schema {SCHEMA_VERSION}")
+    return document

@@ -1,0 +1,108 @@
+"""Mappings from a trained policy: many games of one problem at once, the best one counts."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import torch
+
+from placer.streaming.bounds import UNLIMITED
+from placer.streaming.mapping import Budget, Found, Mapping
+from placer.streaming.problem import Problem
+from placer.streaming.rl.environment import BatchEnv
+from placer.streaming.rl.policy import Policy, graphs_of, seen_of
+from placer.streaming.rl.ppo import REWARD_SCALE, PpoConfig
+from placer.streaming.rl.train import update_once
+
+SAMPLES = 64
+_FINE_TUNING_RATE = 3e-4
+
+
+def sample_once(
+    problem: Problem,
+    policy: Policy,
+    num: int,
+    seed: int,
+    *,
+    ranks: int = 0,
+    temperature: float = 1.0,
+) -> list[Mapping]:
+    """Mappings of `num` games, best first; the first game takes the likeliest tile each time.
+
+    `ranks` times, evenly spread over the game, the value model ranks the games by the cycles that
+    it expects (LB - value): the better half goes on twice, the other half is given up.
+    """
+    env = BatchEnv([problem], np.zeros(num, np.int64), seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    graphs = graphs_of([problem])
+    rank_at = {round(problem.num_nodes * (k + 1) / (ranks + 1)) for k in range(ranks)}
+    with torch.inference_mode():
+        embedded = policy.embed(graphs)
+        observation = env.reset()
+        for step in count():
+            if not env.is_alive.any():
+                break
+            seen = seen_of(env.episodes.problem, observation)
+            logits, values = policy(embedded, graphs.is_node, seen)
+            if step in rank_at:
+                expected = env.episodes.bound - values.numpy() / REWARD_SCALE
+                expected[~env.is_alive] = UNLIMITED
+                kept = np.argsort(expected, kind="stable")[: (num + 1) // 2]
+                env.copy_games(np.concatenate([kept, kept])[:num])
+                logits = logits[torch.from_numpy(np.concatenate([kept, kept])[:num])]
+            odds = torch.softmax(logits / temperature, dim=1)
+            actions = torch.multinomial(odds, 1, generator=generator)[:, 0]
+            actions[0] = logits[0].argmax()
+            observation = env.step(actions.numpy())
+    order = np.argsort(env.cycles, kind="stable")
+    found = (env.mapping(int(game)) for game in order)
+    return [mapping for mapping in found if mapping is not None]
+
+
+def sample_mappings(
+    problem: Problem,
+    budget: Budget,
+    seed: int,
+    policy: Policy,
+    *,
+    samples: int = SAMPLES,
+    ranks: int = 0,
+) -> Found:
+    """Zero-shot: batches of samples until the budget is spent or the bound is reached."""
+    best: Mapping | None = None
+    tries = 0
+    for batch in count():
+        found = sample_once(problem, policy, samples, _child(seed, batch), ranks=ranks)
+        tries += samples
+        if found and (best is None or found[0].cycles < best.cycles):
+            best = found[0]
+        if budget.is_spent(tries) or (best and best.cycles == problem.bounds.total):
+            break
+    return Found(best, problem.bounds.total, tries)
+
+
+def _child(seed: int, batch: int) -> int:
+    return int(np.random.SeedSequence([seed, batch]).generate_state(1)[0])
+
+
+def fine_tune(problem: Problem, budget: Budget, seed: int, policy: Policy) -> Found:
+    """Go on training on this problem alone; every game played counts.
+
+    `policy` changes.
+    """
+    optimizer = torch.optim.Adam(policy.parameters(), lr=_FINE_TUNING_RATE)
+    config = PpoConfig(rollouts=SAMPLES)
+    best = sample_mappings(problem, Budget(0.0), seed, policy)
+    tries = best.tries
+    mapping = best.mapping
+    for batch in count(1):
+        is_done = mapping is not None and mapping.cycles == problem.bounds.total
+        if is_done or budget.is_spent(tries):
+            break
+        _, games = update_once(policy, optimizer, [problem], config, _child(seed, batch))
+        tries += config.rollouts
+        found = games[0]
+        if found and (mapping is None or found.cycles < mapping.cycles):
+            mapping = found
+    return Found(mapping, problem.bounds.total, tries)

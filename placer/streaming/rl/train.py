@@ -1,0 +1,151 @@
+"""Train one policy across random graphs; a run that was cut off goes on where it stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from placer.errors import InputError
+from placer.files import make_folder
+from placer.streaming.bounds import UNLIMITED
+from placer.streaming.device import Device
+from placer.streaming.generate import growing_network, layered
+from placer.streaming.mapping import Mapping
+from placer.streaming.problem import InfeasibleError, Problem, make_problem
+from placer.streaming.rl.environment import BatchEnv
+from placer.streaming.rl.policy import Policy, PolicyConfig
+from placer.streaming.rl.policy_file import read_checkpoint, save_checkpoint, save_policy
+from placer.streaming.rl.ppo import PpoConfig, improve, play
+
+CHECKPOINT_FILE, POLICY_FILE = "checkpoint.pt", "policy.pt"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphConfig:
+    """Random graphs to train with; every update draws new ones."""
+
+    num_graphs: int = 12  # per update
+    least_nodes: int = 6
+    most_nodes: int = 44
+    layered_share: float = 0.25  # layered graphs with tile memories; the others: growing networks
+    other_device_share: float = 0.25  # graphs with another ii (3 to 8) or depth (2 to 4)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """All of a training run."""
+
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    ppo: PpoConfig = field(default_factory=PpoConfig)
+    graphs: GraphConfig = field(default_factory=GraphConfig)
+    updates: int = 1000
+    learning_rate: float = 1e-3  # falls to a twentieth along a cosine
+    checkpoint_every: int = 50  # updates
+    seed: int = 0
+
+
+Log = Callable[[int, dict[str, float]], None]
+
+
+def train(
+    config: TrainConfig, folder: Path, log: Log, exclude: Collection[str] = frozenset()
+) -> Policy:
+    """Train, or go on from the checkpoint in `folder`; the policy file is written at the end.
+
+    `exclude` has fingerprints of graphs that must not be seen. `log` gets the metrics of each
+    update. Raises InputError when the folder holds a run with other settings.
+    """
+    torch.manual_seed(config.seed)
+    policy = Policy(config.policy)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+    make_folder(folder)
+    first = _resume(config, folder / CHECKPOINT_FILE, policy, optimizer)
+    for update in range(first, config.updates):
+        began = time.perf_counter()
+        share = 0.5 * (1.0 + np.cos(np.pi * update / config.updates))
+        optimizer.param_groups[0]["lr"] = config.learning_rate * (0.05 + 0.95 * share)
+        rng = np.random.default_rng([config.seed, update])
+        problems = draw_problems(config.graphs, rng, exclude)
+        seed = int(rng.integers(1 << 31))
+        metrics, _ = update_once(policy, optimizer, problems, config.ppo, seed)
+        metrics["steps_per_second"] = metrics["steps"] / (time.perf_counter() - began)
+        log(update, metrics)
+        if (update + 1) % config.checkpoint_every == 0 or update + 1 == config.updates:
+            save_checkpoint(folder / CHECKPOINT_FILE, asdict(config), update + 1, policy, optimizer)
+    save_policy(folder / POLICY_FILE, policy, asdict(config))
+    return policy
+
+
+def update_once(
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+    problems: list[Problem],
+    config: PpoConfig,
+    seed: int,
+) -> tuple[dict[str, float], list[Mapping | None]]:
+    """Play and improve; returns metrics, and the best mapping of each problem."""
+    games_of = np.repeat(np.arange(len(problems)), config.rollouts)
+    env = BatchEnv(problems, games_of, config.order, seed)
+    generator = torch.Generator().manual_seed(seed)
+    games, outcome = play(policy, env, config, generator)
+    losses = improve(policy, optimizer, problems, games, config, generator)
+    best = [
+        int(np.argmin(np.where(games_of == k, env.cycles, UNLIMITED)))
+        for k in games_of[:: config.rollouts]
+    ]
+    metrics = losses | outcome._asdict() | {"steps": float(len(games.actions))}
+    return metrics, [env.mapping(game) for game in best]
+
+
+def _resume(
+    config: TrainConfig, path: Path, policy: Policy, optimizer: torch.optim.Optimizer
+) -> int:
+    """First update to do."""
+    if not path.exists():
+        return 0
+    settings, update = read_checkpoint(path, policy, optimizer)
+    ours = asdict(config)
+    if {**settings, "updates": 0} != {**ours, "updates": 0}:
+        raise InputError(f"{path} is of a run with other settings; choose another output folder")
+    return update
+
+
+def draw_problems(
+    config: GraphConfig, rng: np.random.Generator, exclude: Collection[str] = frozenset()
+) -> list[Problem]:
+    """Graphs of similar size, so that little is padded; none twice, none of `exclude`."""
+    largest = int(rng.integers(config.least_nodes, config.most_nodes + 1))
+    known = set(exclude)
+    problems = []
+    for problem in _candidates(config, rng, largest):
+        mark = problem.program.fingerprint
+        if problem.num_nodes <= 12 and mark in known:
+            continue
+        known.add(mark)
+        if mark not in exclude:
+            problems.append(problem)
+        if len(problems) == config.num_graphs:
+            break
+    return problems
+
+
+def _candidates(config: GraphConfig, rng: np.random.Generator, largest: int) -> Iterator[Problem]:
+    for _ in range(50 * config.num_graphs):
+        size = int(rng.integers(max(config.least_nodes, round(0.75 * largest)), largest + 1))
+        if rng.random() < config.layered_share:
+            program = layered(size, rng, memories=int(rng.integers(0, 1 + size // 6)))
+        else:
+            program = growing_network(size, rng)
+        device = Device(tiles=16 if size < 25 else 64)
+        if rng.random() < config.other_device_share:
+            ii, depth = int(rng.integers(3, 9)), int(rng.integers(2, 5))
+            device = Device(tiles=device.tiles, ii=ii, depth=depth)
+        try:
+            yield make_problem(program, device)
+        except InfeasibleError:
+            continue
