@@ -117,7 +117,7 @@ class Policy(nn.Module):
         self.greedy = nn.Linear(TILE_FEATURES, 1, bias=False)
         with torch.no_grad():  # begins close to list scheduling: earlier starts are likelier
             self.greedy.weight.zero_()
-            self.greedy.weight[0, 0] = -4.0
+            self.greedy.weight[0, 0] = -1.0
 
     def embed(self, graphs: Graphs) -> Tensor:
         """[graphs, nodes, width]; the last column block is zero for padding."""

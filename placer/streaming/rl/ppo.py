@@ -30,8 +30,8 @@ class PpoConfig:
     epochs: int = 2  # passes over the games
     minibatch: int = 1024  # steps
     clip: float = 0.2  # of the ratio of probabilities
-    trace: float = 0.95  # lambda of the advantage estimate (GAE); gamma is 1
-    entropy: float = 0.01  # weight of the entropy of legal actions
+    trace: float = 1.0  # lambda of the advantage estimate (GAE); gamma is 1
+    entropy: float = 0.05  # weight of the entropy of legal actions
     value: float = 0.5  # weight of the value loss
     max_norm: float = 1.0  # of the gradient
     order: Order = "tail"  # in which instructions are placed

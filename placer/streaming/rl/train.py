@@ -29,7 +29,7 @@ CHECKPOINT_FILE, POLICY_FILE = "checkpoint.pt", "policy.pt"
 class GraphConfig:
     """Random graphs to train with; every update draws new ones."""
 
-    num_graphs: int = 12  # per update
+    num_graphs: int = 8  # per update
     least_nodes: int = 6
     most_nodes: int = 44
     layered_share: float = 0.25  # layered graphs with tile memories; the others: growing networks
@@ -43,7 +43,7 @@ class TrainConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     ppo: PpoConfig = field(default_factory=PpoConfig)
     graphs: GraphConfig = field(default_factory=GraphConfig)
-    updates: int = 1000
+    updates: int = 800
     learning_rate: float = 1e-3  # falls to a twentieth along a cosine
     checkpoint_every: int = 50  # updates
     seed: int = 0
@@ -68,7 +68,7 @@ def train(
     for update in range(first, config.updates):
         began = time.perf_counter()
         share = 0.5 * (1.0 + np.cos(np.pi * update / config.updates))
-        optimizer.param_groups[0]["lr"] = config.learning_rate * (0.05 + 0.95 * share)
+        optimizer.param_groups[0]["lr"] = config.learning_rate * float(0.05 + 0.95 * share)
         rng = np.random.default_rng([config.seed, update])
         problems = draw_problems(config.graphs, rng, exclude)
         seed = int(rng.integers(1 << 31))
