@@ -10,7 +10,7 @@ import torch
 from placer.streaming.bounds import UNLIMITED
 from placer.streaming.mapping import Budget, Found, Mapping
 from placer.streaming.problem import Problem
-from placer.streaming.rl.environment import BatchEnv
+from placer.streaming.rl.environment import BatchEnv, Order
 from placer.streaming.rl.policy import Policy, graphs_of, seen_of
 from placer.streaming.rl.ppo import REWARD_SCALE, PpoConfig
 from placer.streaming.rl.train import update_once
@@ -26,14 +26,14 @@ def sample_once(
     seed: int,
     *,
     ranks: int = 0,
-    temperature: float = 1.0,
+    order: Order = "tail",
 ) -> list[Mapping]:
     """Mappings of `num` games, best first; the first game takes the likeliest tile each time.
 
     `ranks` times, evenly spread over the game, the value model ranks the games by the cycles that
     it expects (LB - value): the better half goes on twice, the other half is given up.
     """
-    env = BatchEnv([problem], np.zeros(num, np.int64), seed=seed)
+    env = BatchEnv([problem], np.zeros(num, np.int64), order, seed)
     generator = torch.Generator().manual_seed(seed)
     graphs = graphs_of([problem])
     rank_at = {round(problem.num_nodes * (k + 1) / (ranks + 1)) for k in range(ranks)}
@@ -51,12 +51,12 @@ def sample_once(
                 kept = np.argsort(expected, kind="stable")[: (num + 1) // 2]
                 env.copy_games(np.concatenate([kept, kept])[:num])
                 logits = logits[torch.from_numpy(np.concatenate([kept, kept])[:num])]
-            odds = torch.softmax(logits / temperature, dim=1)
+            odds = torch.softmax(logits, dim=1)
             actions = torch.multinomial(odds, 1, generator=generator)[:, 0]
             actions[0] = logits[0].argmax()
             observation = env.step(actions.numpy())
-    order = np.argsort(env.cycles, kind="stable")
-    found = (env.mapping(int(game)) for game in order)
+    best_first = np.argsort(env.cycles, kind="stable")
+    found = (env.mapping(int(game)) for game in best_first)
     return [mapping for mapping in found if mapping is not None]
 
 
