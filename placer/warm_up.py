@@ -15,6 +15,15 @@ from placer.lowering import draw_netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, link_load, reroute, route
 from placer.simulation import simulate
+from placer.streaming.annealing import anneal as anneal_instructions
+from placer.streaming.construct import list_schedule
+from placer.streaming.device import Device
+from placer.streaming.evolution import evolve
+from placer.streaming.mapping import Budget
+from placer.streaming.problem import make_problem
+from placer.streaming.programs import softmax_row
+from placer.streaming.rl.environment import BatchEnv
+from placer.streaming.slots import anneal_slots
 
 
 def warm_up() -> None:
@@ -32,6 +41,15 @@ def warm_up() -> None:
     costs: tuple[CostModel, ...] = (HeuristicCost(fabric), SimulatorCost(fabric))
     for cost in costs:
         anneal(fabric, netlist, cost, start, AnnealOptions(max_moves=4), seed=0)
+    _warm_up_streaming()
+
+
+def _warm_up_streaming() -> None:
+    problem = make_problem(softmax_row(), Device())
+    for mapper in (list_schedule, anneal_instructions, evolve, anneal_slots):
+        mapper(problem, Budget(60.0, 1), 0)
+    env = BatchEnv([problem], np.zeros(2, np.int64))
+    env.step(env.reset().mask.argmax(axis=1))
 
 
 if __name__ == "__main__":

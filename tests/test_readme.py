@@ -31,6 +31,7 @@ def test_modules_and_files_of_the_readme_exist() -> None:
     modules = set(re.findall(r"-m (placer[\w.]*|costmodel[\w.]*)", README))
     assert modules
     for module in modules:
-        assert (ROOT / (module.replace(".", "/") + ".py")).is_file(), module
+        place = ROOT / module.replace(".", "/")
+        assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), module
     for path in re.findall(r"\]\(([\w/.]+)\)", README):
         assert (ROOT / path).is_file(), path

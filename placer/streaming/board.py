@@ -116,14 +116,19 @@ def start_at(tables: Tables, board: Board, node: int, tile: int, delay: int) -> 
     start = first_slot(tables, board, node, tile, arrival, delay)
     if start == ILLEGAL or home != ILLEGAL:
         return start
-    if board.free[tile] == tables.cluster_size[cluster] and _starves(tables, board, cluster, tile):
+    if board.free[tile] - tables.cluster_size[cluster] < tables.largest_cluster and (
+        _starves_rivals(tables, board, cluster, tile)
+        or _starves_clusters(tables, board, cluster, tile)
+    ):
         return ILLEGAL
     return start
 
 
 @hot
-def _starves(tables: Tables, board: Board, cluster: int, tile: int) -> bool:
-    """Would filling `tile` leave a set of rivals with fewer tiles than members?"""
+def _starves_rivals(tables: Tables, board: Board, cluster: int, tile: int) -> bool:
+    """Would `cluster` on `tile` leave a set of rivals with fewer tiles than members?"""
+    if board.free[tile] > tables.cluster_size[cluster]:
+        return False
     for c in range(len(tables.clique_first) - 1):
         waiting = 0
         is_member = False
@@ -142,6 +147,27 @@ def _starves(tables: Tables, board: Board, cluster: int, tile: int) -> bool:
                 is_taken |= board.cluster_tile[tables.clique[k]] == other
             usable += not is_taken
         if usable < waiting:
+            return True
+    return False
+
+
+@hot
+def _starves_clusters(tables: Tables, board: Board, cluster: int, tile: int) -> bool:
+    """Would `cluster` on `tile` leave a memory cluster without a tile that has room for it?"""
+    for other in range(len(tables.cluster_size)):
+        size = tables.cluster_size[other]
+        if size < 2 or other == cluster or board.cluster_tile[other] != ILLEGAL:
+            continue
+        is_rival = False
+        for k in range(tables.rival_first[cluster], tables.rival_first[cluster + 1]):
+            is_rival |= tables.rival[k] == other
+        has_room = False
+        for x in range(tables.num_tiles):
+            room = board.free[x]
+            if x == tile:
+                room = 0 if is_rival else room - tables.cluster_size[cluster]
+            has_room |= room >= size and board.forbidden[other, x] == 0
+        if not has_room:
             return True
     return False
 

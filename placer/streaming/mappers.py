@@ -128,9 +128,12 @@ def _search(problem: Problem, options: MapOptions) -> Found:
 
 
 def _rl(problem: Problem, budget: Budget, options: MapOptions) -> Found:
+    import torch
+
     from placer.streaming.rl.policy_file import TRAINED_POLICY, load_policy
     from placer.streaming.rl.sample import fine_tune, sample_mappings
 
+    torch.set_num_threads(1)  # the products are small: more threads take longer
     policy = load_policy(options.policy or TRAINED_POLICY)
     if options.fine_tune and budget.seconds > 0:
         return fine_tune(problem, budget, options.seed, policy)

@@ -32,6 +32,7 @@ class Tables(NamedTuple):
     depth: int
     max_hop: int
     is_exact: bool
+    largest_cluster: int  # instructions
     pred_first: IntArray
     pred: IntArray
     succ_first: IntArray
@@ -92,6 +93,7 @@ def make_problem(program: Program, device: Device) -> Problem:
         device.depth,
         UNLIMITED if device.max_hop is None else device.max_hop,
         is_exact,
+        int(np.bincount(ids).max()),
         *_flat(program.predecessors),
         succ_first,
         succ,

@@ -45,7 +45,7 @@ Order = Literal["level", "tail", "random", "id"]
 TILE_FEATURES = 15
 NODE_FEATURES = 7
 STATE_FEATURES = 8
-_CLIP = 4.0
+CLIP = 4.0  # no feature is farther from 0
 
 
 class Episodes(NamedTuple):
@@ -367,7 +367,7 @@ def _observe_all(
 
 @hot
 def _clipped(value: float) -> float:
-    return min(max(value, -_CLIP), _CLIP)
+    return min(max(value, -CLIP), CLIP)
 
 
 @hot
@@ -409,7 +409,7 @@ def _observe_tile(
     out[1] = (start - arrival) / tables.ii
     out[2] = _clipped(own / 8)
     out[3] = _clipped(max(own, 0) / 2)
-    out[4] = _clipped(meeting / 8) if meeting > -bound else -_CLIP
+    out[4] = _clipped(meeting / 8) if meeting > -bound else -CLIP
     out[5] = _clipped(max(meeting, 0) / 2)
     out[6] = board.free[tile] / tables.ii
     out[7] = board.free[tile] == tables.ii
@@ -470,11 +470,11 @@ def _observe_state(
     rivals = 0
     for r in range(tables.rival_first[cluster], tables.rival_first[cluster + 1]):
         rivals += board.cluster_tile[tables.rival[r]] == ILLEGAL
-    out[0] = (bound - pack.bound[k]) / 8
+    out[0] = _clipped((bound - pack.bound[k]) / 8)
     out[1] = 1.0 - step / pack.num_nodes[k]
     out[2] = _clipped((pack.num_nodes[k] - step) / 16)
     out[3] = _clipped(num_legal / 16)
     out[4] = _clipped((earliest + tables.tail[node] - bound) / 8)
     out[5] = _clipped(rivals / 8)
-    out[6] = tables.ii / 8
+    out[6] = _clipped(tables.ii / 8)
     out[7] = _clipped(tables.tail[node] / 16)

@@ -14,6 +14,7 @@ from placer.streaming.bounds import UNLIMITED
 from placer.streaming.mapping import Mapping
 from placer.streaming.problem import Problem
 from placer.streaming.rl.environment import (
+    CLIP,
     NODE_FEATURES,
     STATE_FEATURES,
     TILE_FEATURES,
@@ -38,9 +39,9 @@ class StreamingEnv(gym.Env[Seen, np.int64]):
         self.action_space = gym.spaces.Discrete(tiles)
         self.observation_space = gym.spaces.Dict(
             {
-                "tiles": gym.spaces.Box(-np.inf, np.inf, (tiles, TILE_FEATURES), np.float32),
-                "nodes": gym.spaces.Box(-np.inf, np.inf, (nodes, NODE_FEATURES), np.float32),
-                "state": gym.spaces.Box(-np.inf, np.inf, (STATE_FEATURES,), np.float32),
+                "tiles": gym.spaces.Box(-CLIP, CLIP, (tiles, TILE_FEATURES), np.float32),
+                "nodes": gym.spaces.Box(-CLIP, CLIP, (nodes, NODE_FEATURES), np.float32),
+                "state": gym.spaces.Box(-CLIP, CLIP, (STATE_FEATURES,), np.float32),
                 "node": gym.spaces.Box(0, nodes - 1, (1,), np.int64),
             }
         )

@@ -29,6 +29,7 @@ class Pack(NamedTuple):
     depth: IntArray
     max_hop: IntArray
     is_exact: NDArray[np.bool_]
+    largest_cluster: IntArray
     bound: IntArray
     head: IntArray  # [num_problems, num_nodes]
     pred_first: IntArray
@@ -66,6 +67,7 @@ def pack_problems(problems: Sequence[Problem]) -> Pack:
         np.array([t.depth for t in tables]),
         np.array([t.max_hop for t in tables]),
         np.array([t.is_exact for t in tables]),
+        np.array([t.largest_cluster for t in tables]),
         np.array([problem.bounds.total for problem in problems]),
         head,
         **columns,
@@ -77,9 +79,9 @@ def tables_of(pack: Pack, k: int) -> Tables:
     """Problem number `k`; padding is never reached through the lists."""
     return Tables(
         pack.num_tiles[k], pack.ii[k], pack.depth[k], pack.max_hop[k], pack.is_exact[k],
-        pack.pred_first[k], pack.pred[k], pack.succ_first[k], pack.succ[k], pack.cluster[k],
-        pack.cluster_size[k], pack.rival_first[k], pack.rival[k], pack.clique_first[k],
-        pack.clique[k], pack.tail[k],
+        pack.largest_cluster[k], pack.pred_first[k], pack.pred[k], pack.succ_first[k],
+        pack.succ[k], pack.cluster[k], pack.cluster_size[k], pack.rival_first[k], pack.rival[k],
+        pack.clique_first[k], pack.clique[k], pack.tail[k],
     )  # fmt: skip
 
 

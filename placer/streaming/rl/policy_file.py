@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
+from zipfile import BadZipFile
 
 import torch
 
@@ -77,7 +78,7 @@ def _read(path: Path) -> dict[str, Any]:
         document = torch.load(path, weights_only=True)
     except OSError as error:
         raise InputError(f"cannot read policy file {path}: {error.strerror or error}") from error
-    except (RuntimeError, EOFError, ValueError, zipfile.BadZipFile) as error:
+    except (RuntimeError, EOFError, ValueError, UnpicklingError, BadZipFile) as error:
         raise InputError(f"policy file {path} is damaged or no policy") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
         raise InputError(f"policy file {path}: this version reads schema {SCHEMA_VERSION}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placer.errors import InputError
@@ -76,6 +76,7 @@ def _tiny(draw: st.DrawFn) -> tuple[Program, Device]:
     return graph(size, *edges, **memories), device
 
 
+@settings(max_examples=60)
 @given(_tiny())
 def test_bounds_and_reasons_against_trying_everything(case: tuple[Program, Device]) -> None:
     """No bound above the optimum, no reason given where there is a mapping; exact finds it."""

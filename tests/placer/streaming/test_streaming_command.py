@@ -1,0 +1,121 @@
+"""`python -m placer.streaming`: every mapper maps and draws, wrong input is one clear line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from costmodel.train_mapper import main as train_main
+from placer.config import run_command
+from placer.streaming.__main__ import main
+from placer.streaming.check import check
+from placer.streaming.device import Device
+from placer.streaming.program_file import load_program
+
+ROOT = Path(__file__).resolve().parents[3]
+FFT = ROOT / "data/inputs/streaming/fft.json"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "streaming", arguments)
+    assert isinstance(stop.value.code, int)
+    return stop.value.code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "mapper", ["auto", "random", "list", "sa", "slots", "evolution", "exact", "rl", "hybrid"]
+)
+def test_every_mapper_maps_the_fft(
+    mapper: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "new" / "fft.json"
+    code, out, err = run(
+        capsys, f"graph={FFT}", f"mapper={mapper}", "time_limit=0.3", f"output={output}"
+    )
+    assert (code, err) == (0, "")
+    assert "fft: 17 instructions" in out
+    document = json.loads(output.read_text())
+    verdict = check(load_program(FFT), Device(), document["tile"], document["spoke"])
+    assert verdict.is_legal
+    assert verdict.cycles == document["cycles"] >= document["bound"]
+    assert list(verdict.start) == document["start"]
+    entries = [entry for tile in document["spoke_ram"] for entry in tile["entries"]]
+    assert sorted(entry["instruction"] for entry in entries) == list(range(17))
+    assert output.with_suffix(".png").stat().st_size > 5_000
+
+
+def test_front_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "m.json"
+    graph = ROOT / "data/inputs/streaming/table_lookup.json"
+    code, out, _ = run(capsys, f"graph={graph}", "front=true", "ii=3", f"output={output}")
+    assert code == 0
+    assert "warning: instructions 1 and 2 are siblings" in out
+    assert [point["ii"] for point in json.loads(output.read_text())["front"]] == [2, 3]
+
+
+PAIR = {"SEInstUse": ["t"], "ops": ["send"], "Predecessors": [], "Successors": []}
+
+
+@pytest.mark.parametrize(
+    ("document", "overrides", "message"),
+    [
+        ({"num_nodes": 2, "edges": [[0, 1], [1, 0]]}, [], "cycle"),
+        ({"Program": [{"SyncFlow": [{"SEInst": PAIR | {"Successors": [0]}}]}]}, [], "leads to"),
+        ({"Program": [{"SyncFlow": [{"SEInst": PAIR}]}]}, [], "unknown op 'send'"),
+        ({"num_nodes": 20, "edges": [[0, n] for n in range(1, 20)]}, [], "19 successors"),
+        ({"num_nodes": 20, "edges": []}, [], "20 flow starts"),
+        (
+            {"num_nodes": 4, "edges": [[0, 1], [1, 2], [2, 3]], "tile_memory": {"t": [0, 1, 2, 3]}},
+            ["ii=3"],
+            "use ii=4 or more",
+        ),
+        ({"num_nodes": 2, "edges": []}, ["tiles=0"], "tiles=0"),
+        ({"num_nodes": 2, "edges": []}, ["mapper=best"], "mapper='best' is no choice"),
+        ({"num_nodes": 2, "edges": []}, ["output=a.txt"], "name a .json file"),
+        ({"num_nodes": 2, "edges": []}, ["mapper=rl", "policy=none.pt"], "policy file none.pt"),
+    ],
+)
+def test_wrong_input_is_one_line(
+    document: object,
+    overrides: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(document))
+    given = [f"graph={path}", f"output={tmp_path / 'm.json'}", *overrides]
+    code, out, err = run(capsys, *given)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_unknown_ops_can_be_mapped_without_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps({"Program": [{"SyncFlow": [{"SEInst": PAIR}]}]}))
+    output = f"output={tmp_path / 'm.json'}"
+    code, out, _ = run(capsys, f"graph={path}", output, "values=false", "mapper=list")
+    assert code == 0
+    assert "3 cycles, lower bound 3, optimal" in out
+
+
+def test_training_command_writes_a_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [
+        "updates=1", "graphs.num_graphs=2", "graphs.most_nodes=7", "ppo.rollouts=2",
+        f"exclude=[{FFT}]", f"output={tmp_path / 'run'}", "tracking.uri=null",
+    ]  # fmt: skip
+    with pytest.raises(SystemExit) as stop:
+        run_command(train_main, "train_mapper", given)
+    assert stop.value.code == 0
+    assert "policy.pt" in capsys.readouterr().out
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"policy.pt", "checkpoint.pt", "updates.csv", "config.json"}
