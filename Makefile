@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate compare improve tune test test-fast bench lint format clean
+.PHONY: help install demo dataset train model evaluate compare improve tune streaming-bench test test-fast bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ compare: $(STAMP)  ## place unseen netlists and real models in equal time by dif
 
 improve: $(STAMP)  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
 	$(PYTHON) -m costmodel.improve $(ARGS)
+
+streaming-bench: $(STAMP)  ## map programs to a CGRA with every mapper; ARGS="FOLDER ..." for graphs of your own
+	$(PYTHON) -m placer.streaming.bench $(ARGS)
 
 tune: $(STAMP)  ## search for better settings of training; ARGS="search.trials=20 ..." (conf/tune.yaml)
 	$(PYTHON) -m costmodel.tune $(ARGS)

@@ -33,7 +33,7 @@ _BASE = TrainConfig(
     graphs=GraphConfig(
         num_graphs=6, least_nodes=12, most_nodes=20, layered_share=0.25, other_device_share=0.0
     ),
-    updates=120,
+    updates=80,
 )
 VARIANTS: dict[str, TrainConfig] = {
     "attention, masked, tail order": _BASE,
