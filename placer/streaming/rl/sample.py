@@ -17,6 +17,7 @@ from placer.streaming.rl.train import update_once
 
 SAMPLES = 64
 _FINE_TUNING_RATE = 3e-4
+_TEMPERATURE = 1.6  # flatter than trained: the best of many counts, not the mean
 
 
 def sample_once(
@@ -51,7 +52,7 @@ def sample_once(
                 kept = np.argsort(expected, kind="stable")[: (num + 1) // 2]
                 env.copy_games(np.concatenate([kept, kept])[:num])
                 logits = logits[torch.from_numpy(np.concatenate([kept, kept])[:num])]
-            odds = torch.softmax(logits, dim=1)
+            odds = torch.softmax(logits / _TEMPERATURE, dim=1)
             actions = torch.multinomial(odds, 1, generator=generator)[:, 0]
             actions[0] = logits[0].argmax()
             observation = env.step(actions.numpy())

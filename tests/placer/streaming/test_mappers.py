@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
+from placer.streaming import bench
 from placer.streaming.__main__ import find_front
 from placer.streaming.annealing import anneal
 from placer.streaming.construct import list_schedule, random_mapping
@@ -137,6 +139,17 @@ def test_hybrid_steps_never_lose() -> None:
 def test_published_graphs_are_solved(name: str, optimum: int) -> None:
     result = map_program(load_program(SHARED / f"{name}.json"), Device(), MapOptions("exact"))
     assert (result.cycles, result.bound) == (optimum, optimum)
+
+
+def test_bench_has_a_cell_for_every_mapper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(bench.MAPPERS, "list", 0.01)
+    row = bench.measure(bench.INPUTS / "distance.json", "list", (0, 1))
+    assert row == bench.Row("distance", 6, "list", (13, 13), 13, row.seconds)
+    console = Console(record=True, width=160)
+    bench.show(console, [row])
+    assert "13 (" in console.export_text()
+    assert bench.as_csv([row]).splitlines()[1].startswith("distance,6,list,13 13,13,")
+    assert bench.steps_per_second(games=8) > 0
 
 
 def test_spoke_ram_by_hand() -> None:
