@@ -35,6 +35,7 @@ _BASE = TrainConfig(
     ),
     updates=80,
 )
+_LARGE = replace(_BASE, graphs=replace(_BASE.graphs, least_nodes=28, most_nodes=36))
 VARIANTS: dict[str, TrainConfig] = {
     "attention, masked, tail order": _BASE,
     "graph network without attention": replace(_BASE, policy=PolicyConfig(encoder="gnn")),
@@ -43,6 +44,8 @@ VARIANTS: dict[str, TrainConfig] = {
     "order by level": replace(_BASE, ppo=replace(_BASE.ppo, order="level")),
     "random topological order": replace(_BASE, ppo=replace(_BASE.ppo, order="random")),
     "order by id, not topological": replace(_BASE, ppo=replace(_BASE.ppo, order="id")),
+    "28 to 36 nodes: attention": _LARGE,
+    "28 to 36 nodes: MLP": replace(_LARGE, policy=PolicyConfig(encoder="mlp")),
 }
 
 
@@ -63,7 +66,7 @@ def score(variant: str, seed: int, updates: int | None = None) -> Score:
     torch.set_num_threads(1)
     config = replace(VARIANTS[variant], seed=seed, updates=updates or _BASE.updates)
     rows: list[dict[str, float]] = []
-    unseen = unseen_problems()
+    unseen = unseen_problems(config.graphs)
     held_out = {problem.program.fingerprint for problem in unseen}
     with TemporaryDirectory() as folder:
         policy = train(config, Path(folder), lambda _, row: rows.append(row), held_out).eval()
@@ -79,8 +82,8 @@ def score(variant: str, seed: int, updates: int | None = None) -> Score:
     return Score(variant, seed, reward, dead_ends, float(np.mean(single)), float(np.mean(best)))
 
 
-def unseen_problems() -> list[Problem]:
-    config = replace(_BASE.graphs, num_graphs=8)
+def unseen_problems(config: GraphConfig) -> list[Problem]:
+    config = replace(config, num_graphs=8)
     draws = (draw_problems(config, np.random.default_rng([_UNSEEN_SEED, k])) for k in range(3))
     return [problem for problems in draws for problem in problems]
 
