@@ -35,7 +35,6 @@ _BASE = TrainConfig(
     ),
     updates=80,
 )
-_LARGE = replace(_BASE, graphs=replace(_BASE.graphs, least_nodes=28, most_nodes=36))
 VARIANTS: dict[str, TrainConfig] = {
     "attention, masked, tail order": _BASE,
     "graph network without attention": replace(_BASE, policy=PolicyConfig(encoder="gnn")),
@@ -44,8 +43,6 @@ VARIANTS: dict[str, TrainConfig] = {
     "order by level": replace(_BASE, ppo=replace(_BASE.ppo, order="level")),
     "random topological order": replace(_BASE, ppo=replace(_BASE.ppo, order="random")),
     "order by id, not topological": replace(_BASE, ppo=replace(_BASE.ppo, order="id")),
-    "28 to 36 nodes: attention": _LARGE,
-    "28 to 36 nodes: MLP": replace(_LARGE, policy=PolicyConfig(encoder="mlp")),
 }
 
 
