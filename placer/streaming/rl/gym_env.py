@@ -13,15 +13,14 @@ import numpy as np
 from placer.streaming.bounds import UNLIMITED
 from placer.streaming.mapping import Mapping
 from placer.streaming.problem import Problem
-from placer.streaming.rl.environment import (
+from placer.streaming.rl.environment import BatchEnv, Order
+from placer.streaming.rl.game import BoolArray
+from placer.streaming.rl.observe import (
     CLIP,
     NODE_FEATURES,
     STATE_FEATURES,
     TILE_FEATURES,
-    BatchEnv,
-    BoolArray,
     Observation,
-    Order,
 )
 
 Seen = dict[str, Any]  # arrays by name

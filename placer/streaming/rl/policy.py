@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from placer.streaming.problem import Problem
-from placer.streaming.rl.environment import (
+from placer.streaming.rl.observe import (
     NODE_FEATURES,
     STATE_FEATURES,
     TILE_FEATURES,

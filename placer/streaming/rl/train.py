@@ -124,11 +124,10 @@ def draw_problems(
     problems = []
     for problem in _candidates(config, rng, largest):
         mark = problem.program.fingerprint
-        if problem.num_nodes <= 12 and mark in known:
+        if mark in known:
             continue
         known.add(mark)
-        if mark not in exclude:
-            problems.append(problem)
+        problems.append(problem)
         if len(problems) == config.num_graphs:
             break
     return problems
