@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from omegaconf import DictConfig
-from rich.console import Console
-from rich.table import Table
 
-from placer.command import make_console
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
-from placer.files import make_folder, require_folder, write_atomic
+from placer.files import require_folder
 from placer.streaming.device import Device
-from placer.streaming.draw import draw_mapping
-from placer.streaming.mappers import MapOptions, MapperName, Result, map_program
-from placer.streaming.problem import InfeasibleError
-from placer.streaming.program import Program
+from placer.streaming.options import MapOptions, MapperName
+from placer.streaming.problem import make_problem
 from placer.streaming.program_file import load_program
-from placer.streaming.result_file import result_text
+from placer.streaming.values import require_known_ops
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,44 +56,16 @@ def main(config: DictConfig) -> None:
     if settings.output.suffix != ".json":
         raise InputError(f"output={settings.output}; name a .json file")
     require_folder(settings.output.parent)
-    device, options = settings.device(), settings.options()
-    program = load_program(settings.graph)
-    result = map_program(program, device, options, values=settings.values)
-    front = find_front(program, device, options) if settings.front else []
-    picture = settings.output.with_suffix(".png")
-    make_folder(settings.output.parent)
-    write_atomic(settings.output, result_text(result, options, front))
-    draw_mapping(result, picture)
-    console = make_console()
-    show(console, result, front)
-    console.print(f"written to {settings.output}, picture {picture}")
+    program, device = load_program(settings.graph), settings.device()
+    if settings.values:
+        require_known_ops(program)
+    make_problem(program, device)  # refuses wrong input before the solvers are loaded
+    from placer.streaming.report import run_and_report
 
-
-def find_front(program: Program, device: Device, options: MapOptions) -> list[Result]:
-    """The best mapping for every initiation interval up to that of the device."""
-    front = []
-    for ii in range(1, device.ii + 1):
-        try:
-            front.append(map_program(program, replace(device, ii=ii), options, values=False))
-        except InfeasibleError:
-            continue
-    return front
-
-
-def show(console: Console, result: Result, front: list[Result]) -> None:
-    problem = result.problem
-    for warning in problem.warnings:
-        console.print(f"warning: {warning}")
-    state = "optimal" if result.gap == 0 else f"gap at most {100 * result.gap:.1f}%"
-    console.print(
-        f"{problem.program.name}: {problem.num_nodes} instructions, {result.cycles} cycles, "
-        f"lower bound {result.bound}, {state}, {result.seconds:.1f} s"
-    )
-    if front:
-        table = Table("ii", "cycles", "lower bound")
-        for point in front:
-            table.add_row(*map(str, (point.problem.device.ii, point.cycles, point.bound)))
-        console.print(table)
+    run_and_report(
+        program, device, settings.options(), settings.output,
+        values=settings.values, front=settings.front,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

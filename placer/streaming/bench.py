@@ -18,7 +18,8 @@ from placer.command import make_console
 from placer.files import make_folder, write_atomic
 from placer.streaming.device import Device
 from placer.streaming.generate import growing_network
-from placer.streaming.mappers import MapOptions, MapperName, map_program
+from placer.streaming.mappers import map_program
+from placer.streaming.options import MapOptions, MapperName
 from placer.streaming.problem import make_problem
 from placer.streaming.program_file import load_program
 from placer.streaming.rl.environment import BatchEnv

@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from placer.streaming.mappers import MapOptions, Result
+from placer.streaming.mappers import Result
 from placer.streaming.mapping import Mapping
+from placer.streaming.options import MapOptions
 from placer.streaming.program import Program
 
 SCHEMA_VERSION = 1

@@ -9,7 +9,8 @@ import torch
 from placer.errors import InputError
 from placer.streaming.device import Device
 from placer.streaming.from_torch import program_of
-from placer.streaming.mappers import MapOptions, map_program
+from placer.streaming.mappers import map_program
+from placer.streaming.options import MapOptions
 from placer.streaming.values import evaluate, input_names
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from placer.streaming import bench
-from placer.streaming.__main__ import find_front
 from placer.streaming.annealing import anneal
 from placer.streaming.construct import list_schedule, random_mapping
 from placer.streaming.device import Device
@@ -19,11 +18,13 @@ from placer.streaming.evolution import evolve
 from placer.streaming.exact import repair, solve
 from placer.streaming.generate import growing_network
 from placer.streaming.hybrid import improve_mapping
-from placer.streaming.mappers import MapOptions, map_program, require_legal
+from placer.streaming.mappers import map_program, require_legal
 from placer.streaming.mapping import Budget, Found
+from placer.streaming.options import MapOptions
 from placer.streaming.problem import InfeasibleError, Problem, make_problem
 from placer.streaming.program_file import load_program
 from placer.streaming.programs import PROGRAMS, fft, matrix_vector, sorting_network
+from placer.streaming.report import find_front
 from placer.streaming.result_file import spoke_ram
 from placer.streaming.slots import anneal_slots
 from placer.streaming.values import require_same_values
