@@ -21,12 +21,13 @@ FloatArray = NDArray[np.float64]
 _HOT, _COLD = 1.5, 0.08  # temperatures in cycles
 _FIRST_ROUND = 20_000  # decodes from hot to cold; each further round is twice as long
 _DECODES_PER_CALL = 1_000
+_LIST_TRIES, _RANDOM_TRIES = 64, 4096  # for a mapping to begin with
 
 
 def start_mapping(problem: Problem, budget: Budget, seed: int) -> Mapping | None:
     """Where searches begin: the best of a few list schedules, or a random mapping."""
-    found = list_schedule(problem, Budget(budget.seconds / 4, 64), seed).mapping
-    return found or random_mapping(problem, Budget(budget.seconds / 4), seed).mapping
+    found = list_schedule(problem, Budget(budget.seconds / 4, _LIST_TRIES), seed).mapping
+    return found or random_mapping(problem, Budget(budget.seconds / 4, _RANDOM_TRIES), seed).mapping
 
 
 def anneal(problem: Problem, budget: Budget, seed: int, start: Mapping | None = None) -> Found:

@@ -16,7 +16,8 @@ from placer.streaming.mapping import Budget, Found, Mapping
 from placer.streaming.problem import Problem
 
 _PROOF_NODES = 24  # up to here the proof is quick, so it comes before repair
-_ANNEAL_SHARE, _REPAIR_SHARE = 0.25, 0.5  # of the time that is left
+_SMALL_SECONDS = 0.3  # of annealing up to there
+_ANNEAL_SHARE, _REPAIR_SHARE = 0.25, 0.5  # of the time that is left, above
 _REPAIR_SECONDS = 2.0  # each
 _FREE_NODES = 12  # clusters that a repair may move
 
@@ -25,11 +26,14 @@ def improve_mapping(
     problem: Problem, start: Found, budget: Budget, seed: int, *, workers: int
 ) -> Found:
     """Steps 2 to 4, from the mapping that `start` holds (or from a list schedule)."""
-    share = _ANNEAL_SHARE if problem.num_nodes > _PROOF_NODES else 0.05
-    found = anneal(problem, budget.part(share), seed, start.mapping)
+    is_small = problem.num_nodes <= _PROOF_NODES
+    seconds = (
+        min(_SMALL_SECONDS, budget.remaining) if is_small else _ANNEAL_SHARE * budget.remaining
+    )
+    found = anneal(problem, Budget(seconds), seed, start.mapping)
     tries = start.tries + found.tries
     best = found.mapping
-    if best is not None and not found.is_optimal and problem.num_nodes > _PROOF_NODES:
+    if best is not None and not found.is_optimal and not is_small:
         best = _repair_many(problem, best, budget.part(_REPAIR_SHARE), seed, workers)
     last = solve(problem, budget, seed, best, workers=workers)
     return Found(last.mapping, last.bound, tries + last.tries, last.is_infeasible)

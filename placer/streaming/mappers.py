@@ -100,10 +100,8 @@ def _search(problem: Problem, options: MapOptions) -> Found:
             start = _rl(problem, Budget(0.0), options)
             return improve_mapping(problem, start, budget, seed, workers=options.workers)
         case "auto":
-            start = anneal(problem, budget.part(0.05), seed)
-            if start.is_optimal:
-                return start
-            return improve_mapping(problem, start, budget, seed, workers=options.workers)
+            nothing = Found(None, problem.bounds.total, 0)
+            return improve_mapping(problem, nothing, budget, seed, workers=options.workers)
 
 
 def _rl(problem: Problem, budget: Budget, options: MapOptions) -> Found:
