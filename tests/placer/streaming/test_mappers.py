@@ -63,6 +63,7 @@ def test_exact_timing_leaves_no_waits() -> None:
         require_legal(problem, found.mapping)
 
 
+@pytest.mark.slow
 def test_annealing_reaches_the_optimum_of_the_own_programs() -> None:
     for build in PROGRAMS:
         problem = make_problem(build(), Device())

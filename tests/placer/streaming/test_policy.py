@@ -194,6 +194,7 @@ def test_table_of_claims() -> None:
     assert "| a | -1.5 (-2.0 to -1.0) | 0.0% (0.0% to 0.0%) |" in table(scores)
 
 
+@pytest.mark.slow
 def test_updates_improve_the_policy() -> None:
     torch.manual_seed(0)
     policy = Policy(SMALL.policy)

@@ -33,7 +33,7 @@ def test_every_mapper_maps_the_fft(
 ) -> None:
     output = tmp_path / "new" / "fft.json"
     code, out, err = run(
-        capsys, f"graph={FFT}", f"mapper={mapper}", "time_limit=0.3", f"output={output}"
+        capsys, f"graph={FFT}", f"mapper={mapper}", "time_limit=0.1", f"output={output}"
     )
     assert (code, err) == (0, "")
     assert "fft: 17 instructions" in out
@@ -47,6 +47,7 @@ def test_every_mapper_maps_the_fft(
     assert output.with_suffix(".png").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_front_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "m.json"
     graph = ROOT / "data/inputs/streaming/table_lookup.json"
