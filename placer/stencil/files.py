@@ -1,0 +1,180 @@
+"""Problem files (.in) and solution files (.out) of the contest, read and written in bulk.
+
+Both are text; blank lines and lines that begin with `#` are skipped anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placer.errors import InputError
+from placer.files import write_atomic
+from placer.stencil.problem import Problem, Solution, lattice_shape
+
+_COMMENT = re.compile(rb"^[ \t]*#[^\n]*$", re.MULTILINE)
+_HEADER_LINES = ("dimension", "volume shape", "fabric shape", "two weights")
+MAX_SIZE = 2**31 - 1
+
+
+def read_problem(path: Path) -> Problem:
+    """Read a problem. Raises InputError that names the file and what is wrong with it."""
+    try:
+        return parse_problem(_read(path))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def parse_problem(text: bytes) -> Problem:
+    """The problem in the text of a file. Raises InputError."""
+    rest = _COMMENT.sub(b"", text)
+    header: list[NDArray[np.float64]] = []
+    for name in _HEADER_LINES:
+        line, _, rest = rest.lstrip().partition(b"\n")
+        if not line.strip():
+            raise InputError(f"the file ends before the {name}")
+        header.append(_numbers(line, name))
+    dimension = _sizes(header[0], "dimension", 1)[0]
+    if dimension not in (2, 3):
+        raise InputError(f"dimension is {dimension}; allowed: 2 or 3")
+    volume = _sizes(header[1], "volume shape", dimension)
+    width, height = _sizes(header[2], "fabric shape", 2)
+    if len(header[3]) != 2:
+        raise InputError(f"line of weights holds {len(header[3])} numbers; it must hold 2")
+    heat = _numbers(rest, "heat map").astype(np.float32)
+    shape = lattice_shape(volume)
+    if heat.size == np.prod(shape, dtype=object):
+        heat = heat.reshape(shape)
+    weights = (float(header[3][0]), float(header[3][1]))
+    return Problem(volume, (width, height), heat, weights)
+
+
+def problem_text(problem: Problem) -> bytes:
+    """The text of a problem file."""
+    sizes = [" ".join(map(str, sizes)) for sizes in (problem.volume, problem.fabric)]
+    alpha, beta = problem.weights
+    head = f"{problem.dimension}\n{sizes[0]}\n{sizes[1]}\n{alpha:g} {beta:g}\n"
+    # Many values repeat: every distinct one is printed once.
+    values, index = np.unique(problem.heat, return_inverse=True)
+    texts = np.array([f"{value:.9g}" for value in values], dtype=object)
+    return (head + "\n".join(texts[index.ravel()]) + "\n").encode()
+
+
+def write_problem(path: Path, problem: Problem) -> None:
+    """Write a whole problem file or nothing."""
+    write_atomic(path, problem_text(problem))
+
+
+def read_solution(path: Path, dimension: int) -> Solution:
+    """Read a solution. Raises InputError that names the file and what is wrong with it."""
+    try:
+        return parse_solution(_read(path), dimension)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def parse_solution(text: bytes, dimension: int) -> Solution:
+    """The solution in the text of a file. Raises InputError."""
+    text = _COMMENT.sub(b"", text)
+    head, colon, rest = text.partition(b"compute_map:")
+    compute, second_colon, adapter = rest.partition(b"adapter_map:")
+    if not colon or not second_colon:
+        missing = "adapter_map:" if colon else "compute_map:"
+        raise InputError(f"there is no line '{missing}'")
+    line, _, body = head.lstrip().partition(b"\n")
+    sampling = _sizes(_numbers(line, "inverse sampling step"), "inverse sampling step", 1)[0]
+    rows = _rows(body, "prisms", 1 + 2 * dimension)
+    prisms = np.ones((len(rows), 7), np.int64)
+    prisms[:, 0] = rows[:, 0]
+    prisms[:, 3] = 0
+    prisms[:, 1 : 1 + dimension] = rows[:, 1 : 1 + dimension]
+    prisms[:, 4 : 4 + dimension] = rows[:, 1 + dimension :]
+    return Solution(
+        dimension,
+        sampling,
+        prisms,
+        _rows(compute, "compute_map", 2).astype(np.int32),
+        _rows(adapter, "adapter_map", 2).astype(np.int32),
+    )
+
+
+def solution_text(solution: Solution) -> bytes:
+    """The text of a solution file."""
+    d = solution.dimension
+    columns = [0, *range(1, 1 + d), *range(4, 4 + d)]
+    return b"".join(
+        (
+            f"{solution.sampling}\n".encode(),
+            _lines(solution.prisms[:, columns]),
+            b"compute_map:\n",
+            _lines(solution.compute_map),
+            b"adapter_map:\n",
+            _lines(solution.adapter_map),
+        )
+    )
+
+
+def write_solution(path: Path, solution: Solution) -> None:
+    """Write a whole solution file or nothing."""
+    write_atomic(path, solution_text(solution))
+
+
+def _lines(rows: NDArray[np.signedinteger]) -> bytes:
+    if not len(rows):
+        return b""
+    width = rows.shape[1]
+    line = " ".join(["%d"] * width) + "\n"
+    return ((line * len(rows)) % tuple(rows.ravel().tolist())).encode()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}") from error
+
+
+def _numbers(text: bytes, name: str) -> NDArray[np.float64]:
+    """All numbers of a text. Raises InputError with the first word that is none."""
+    if not text.strip():
+        return np.zeros(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            return np.fromstring(text, sep=" ")
+        except (DeprecationWarning, ValueError) as error:
+            raise InputError(f"{name}: {_first_bad_word(text)!r} is no number") from error
+
+
+def _first_bad_word(text: bytes) -> str:
+    for word in text.split():
+        try:
+            float(word)
+        except ValueError:
+            return word.decode(errors="replace")[:40]
+    return text[:40].decode(errors="replace")
+
+
+def _sizes(numbers: NDArray[np.float64], name: str, count: int) -> tuple[int, ...]:
+    """Positive integers, `count` of them. Raises InputError."""
+    if len(numbers) != count:
+        raise InputError(f"{name} holds {len(numbers)} numbers; it must hold {count}")
+    for number in numbers:
+        if number != int(number) or not 1 <= number <= MAX_SIZE:
+            raise InputError(f"{name}: {number:g} is no positive integer")
+    return tuple(int(number) for number in numbers)
+
+
+def _rows(text: bytes, name: str, width: int) -> NDArray[np.int64]:
+    """Integers in rows. Raises InputError when they are none or do not fill the last row."""
+    numbers = _numbers(text, name)
+    if len(numbers) % width:
+        raise InputError(f"{name}: {len(numbers)} numbers do not make rows of {width}")
+    rows = numbers.astype(np.int64)
+    if not np.array_equal(rows, numbers) or (np.abs(rows) > MAX_SIZE).any():
+        raise InputError(f"{name}: every number must be an integer of 32 bits")
+    return rows.reshape(-1, width)

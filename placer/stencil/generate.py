@@ -1,0 +1,112 @@
+"""Inputs by formula: the documented ones of the contest, and others of the same families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placer.stencil.problem import Problem, lattice_shape
+
+FloatArray = NDArray[np.float64]
+
+
+def lattice(volume: tuple[int, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Coordinates x, y, z of the lattice points, ready to broadcast to [z, y, x]."""
+    nz, ny, nx = lattice_shape(volume)
+    z, y, x = np.ogrid[0:nz, 0:ny, 0:nx]
+    return x.astype(float), y.astype(float), z.astype(float)
+
+
+def make_problem(volume: tuple[int, ...], fabric: tuple[int, int], heat: FloatArray) -> Problem:
+    """A problem with heat that broadcasts to the lattice."""
+    full = np.broadcast_to(heat, lattice_shape(volume))
+    return Problem(volume, fabric, np.ascontiguousarray(full, np.float32))
+
+
+def flat(volume: tuple[int, ...], fabric: tuple[int, int], value: float = 1.0) -> Problem:
+    """The same heat everywhere."""
+    return make_problem(volume, fabric, np.array(value))
+
+
+def gradient(volume: tuple[int, ...], fabric: tuple[int, int]) -> Problem:
+    """Heat (y + 1) / (vy + 1): rises along y."""
+    _, y, _ = lattice(volume)
+    return make_problem(volume, fabric, (y + 1) / (volume[1] + 1))
+
+
+def ramp(volume: tuple[int, ...], fabric: tuple[int, int], *, falls: bool = False) -> Problem:
+    """Heat that rises from 0 to 1 along the last axis, or falls from 1 to 0."""
+    last = len(volume) - 1
+    height = lattice(volume)[last] / volume[last]
+    return make_problem(volume, fabric, 1 - height if falls else height)
+
+
+def box(
+    volume: tuple[int, ...],
+    fabric: tuple[int, int],
+    low: tuple[float, ...],
+    high: tuple[float, ...],
+    outside: float = 0.5,
+) -> Problem:
+    """Heat 1 at lattice points from `low` to `high`, `outside` elsewhere."""
+    inside = np.array(True)
+    for axis, begin, end in zip(lattice(volume), low, high, strict=False):
+        inside = inside & (axis >= begin) & (axis <= end)
+    return make_problem(volume, fabric, np.where(inside, 1.0, outside))
+
+
+def ball(
+    volume: tuple[int, ...],
+    fabric: tuple[int, int],
+    centre: tuple[float, ...],
+    square_radius: float,
+    floor: float = 0.01,
+) -> Problem:
+    """Heat max(1 - d^2 / square_radius, floor) with d the distance to `centre`."""
+    distance = sum((x - c) ** 2 for x, c in zip(lattice(volume), centre, strict=False))
+    return make_problem(volume, fabric, np.maximum(1 - distance / square_radius, floor))
+
+
+def hollow_sphere(
+    size: int, fabric: tuple[int, int], inner: float = 0.45, outer: float = 0.48
+) -> Problem:
+    """Heat 1 between two radii (shares of the size) about the middle, ramps of one unit, else 0."""
+    x, y, z = (axis - size / 2 for axis in lattice((size, size, size)))
+    radius = np.sqrt(x * x + y * y + z * z)
+    outside = np.maximum(radius - outer * size, inner * size - radius)
+    return make_problem((size,) * 3, fabric, np.clip(1 - outside, 0, 1))
+
+
+def torus(
+    volume: tuple[int, int, int],
+    fabric: tuple[int, int],
+    major: float = 0.39,
+    minor: float = 0.1,
+) -> Problem:
+    """Heat 1 in a tube around the middle (radii as shares of vx), a ramp of one unit, else 0."""
+    x, y, z = (axis - v / 2 for axis, v in zip(lattice(volume), volume, strict=True))
+    ring = np.sqrt(x * x + y * y) - major * volume[0]
+    depth = np.sqrt(ring * ring + z * z) - minor * volume[0]
+    return make_problem(volume, fabric, np.clip(1 - depth, 0, 1))
+
+
+# The documented inputs, at their documented sizes.
+CONTEST: dict[str, Callable[[], Problem]] = {
+    "gradient_small": lambda: ramp((2, 2), (4, 4), falls=True),
+    "simple_2d": lambda: ramp((2, 2), (4, 4)),
+    "flat_small": lambda: flat((4, 4), (4, 4)),
+    "empty": lambda: flat((4, 4), (4, 4), 0.0),
+    "box_small": lambda: box((6, 6), (4, 4), (2, 2), (4, 4)),
+    "box_small_solved": lambda: box((6, 6), (5, 5), (2, 2), (4, 4)),
+    "circle": lambda: ball((9, 9), (200, 200), (5, 5), 10.0),
+    "gradient_big": lambda: gradient((32, 32), (256, 256)),
+    "simple_3d": lambda: ramp((2, 2, 2), (4, 4)),
+    "sample": lambda: box((3, 3, 3), (400, 400), (1, 1, 1), (2, 2, 2)),
+    "box_big": lambda: box((15, 15, 15), (200, 200), (0, 5, 5), (15, 9, 9)),
+    "sphere": lambda: ball((15, 15, 15), (400, 400), (8, 8, 8), 16.0),
+    "flat_big": lambda: flat((20, 40, 200), (400, 400)),
+    "hollow_sphere": lambda: hollow_sphere(100, (800, 1600)),
+    "torus": lambda: torus((400, 400, 200), (800, 1600)),
+}
