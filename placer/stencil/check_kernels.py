@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -133,7 +135,7 @@ def face_faults(
 def _cost(ax: int, ay: int, bx: int, by: int) -> float:
     """Both directions of a connection: 2 * L^1.5."""
     length = float(abs(ax - bx) + abs(ay - by))
-    return 2.0 * length * np.sqrt(length)
+    return 2.0 * length * math.sqrt(length)
 
 
 @hot_loop

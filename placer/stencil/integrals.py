@@ -35,9 +35,9 @@ def hat_weight(a: float, b: float, point: int) -> float:
 def box_integral(heat: HeatArray, low: FloatArray, high: FloatArray) -> float:
     """Integral over the box [low, high], axes x, y, z in volume units; a flat z axis counts 1."""
     nz, ny, nx = heat.shape
-    x0, x1 = int(low[0]), min(nx - 1, int(math.ceil(high[0])))
-    y0, y1 = int(low[1]), min(ny - 1, int(math.ceil(high[1])))
-    z0, z1 = (0, 0) if nz == 1 else (int(low[2]), min(nz - 1, int(math.ceil(high[2]))))
+    x0, x1 = int(low[0]), min(nx - 1, math.ceil(high[0]))
+    y0, y1 = int(low[1]), min(ny - 1, math.ceil(high[1]))
+    z0, z1 = (0, 0) if nz == 1 else (int(low[2]), min(nz - 1, math.ceil(high[2])))
     total = 0.0
     for z in range(z0, z1 + 1):
         wz = 1.0 if nz == 1 else hat_weight(low[2], high[2], z)
@@ -56,7 +56,7 @@ def box_integral(heat: HeatArray, low: FloatArray, high: FloatArray) -> float:
 @hot
 def num_stops(low: float, high: float) -> int:
     """How many points of [low, high] can hold the maximum: both ends, lattice points between."""
-    return 2 + max(0, int(math.ceil(high)) - 1 - int(low))
+    return 2 + max(0, math.ceil(high) - 1 - int(low))
 
 
 @hot
