@@ -92,8 +92,8 @@ def torus(
     return make_problem(volume, fabric, np.clip(1 - depth, 0, 1))
 
 
-# The documented inputs, at their documented sizes.
-CONTEST: dict[str, Callable[[], Problem]] = {
+# The documented inputs of the contest at their documented sizes, and two small ones.
+INPUTS: dict[str, Callable[[], Problem]] = {
     "gradient_small": lambda: ramp((2, 2), (4, 4), falls=True),
     "simple_2d": lambda: ramp((2, 2), (4, 4)),
     "flat_small": lambda: flat((4, 4), (4, 4)),
@@ -109,4 +109,6 @@ CONTEST: dict[str, Callable[[], Problem]] = {
     "flat_big": lambda: flat((20, 40, 200), (400, 400)),
     "hollow_sphere": lambda: hollow_sphere(100, (800, 1600)),
     "torus": lambda: torus((400, 400, 200), (800, 1600)),
+    "small_sphere": lambda: ball((10, 10, 10), (80, 80), (5, 5, 5), 12.0),
+    "small_torus": lambda: torus((40, 40, 20), (120, 80)),
 }

@@ -109,9 +109,7 @@ def count_adapters(tree: Tree, is_tile: StatusArray) -> int:
     return adapters
 
 
-def _prisms(
-    pyramid: Pyramid, tree: Tree, is_tile: StatusArray, tile_id: IntArray
-) -> LongArray:
+def _prisms(pyramid: Pyramid, tree: Tree, is_tile: StatusArray, tile_id: IntArray) -> LongArray:
     """Runs of equal leaves along x as prisms; gives the tiles their ids."""
     rows = []
     first_id = 0

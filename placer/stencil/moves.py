@@ -187,6 +187,8 @@ def fill_sweep(
         x, y, z = candidates.place[at, 0], candidates.place[at, 1], candidates.place[at, 2]
         if tree.status[block_at(tree, level, x, y, z)] != LEAF:
             continue
+        if split_gain(tree, level, x, y, z) < 2.0 * price:
+            continue  # few splits add less than two PEs; spares most of the work
         done = split_with_neighbours(tree, level, x, y, z, log, change)
         fits = totals[PES] + change[PES] <= max_pes
         if fits and change[VALUE] >= price * change[PES]:

@@ -77,9 +77,7 @@ def step(x: int, y: int, z: int, face: int) -> tuple[int, int, int]:
 
 
 @hot
-def quarter(
-    tree: Tree, x: int, y: int, z: int, face: int, number: int
-) -> tuple[int, int, int]:
+def quarter(tree: Tree, x: int, y: int, z: int, face: int, number: int) -> tuple[int, int, int]:
     """Coordinates, a level below, of a part of a block at its face: 4 of them in 3-D, 2 in 2-D."""
     axis, side = face >> 1, face & 1
     a, b = number & 1, number >> 1

@@ -61,9 +61,7 @@ def _node_cost(graph: Graph, board: Board, node: int, x: int, y: int, but: int) 
     for k in range(graph.start[node], graph.start[node + 1]):
         other = graph.other[k]
         if other != but:
-            total += board.costs[
-                abs(board.places[other, 0] - x) + abs(board.places[other, 1] - y)
-            ]
+            total += board.costs[abs(board.places[other, 0] - x) + abs(board.places[other, 1] - y)]
     return total
 
 
@@ -105,9 +103,7 @@ def anneal_wires(
         if there != FREE:
             delta += _node_cost(graph, board, there, x, y, node)
             delta -= _node_cost(graph, board, there, tx, ty, node)
-        if delta > 0.0 and (
-            temperature <= 0.0 or uniform(rng) >= math.exp(-delta / temperature)
-        ):
+        if delta > 0.0 and (temperature <= 0.0 or uniform(rng) >= math.exp(-delta / temperature)):
             continue
         board.nodes[y, x] = there
         board.nodes[ty, tx] = node

@@ -1,0 +1,140 @@
+"""One partition of the volume: the coarsest tree of a sampling, filled and annealed to the fabric.
+
+A tile of level r stands for a resolution R = finest_limit / 2^r; it needs R >= its maximal heat and
+earns mean heat / R. The score divides by the scale, so only R counts, not the level itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from placer.annealing.random import rng_state
+from placer.stencil.leaves import exact_pes, find_tiles
+from placer.stencil.moves import (
+    PES,
+    VALUE,
+    anneal_sweep,
+    candidates_of,
+    fill_sweep,
+    new_log,
+)
+from placer.stencil.pyramid import FloatArray, Pyramid
+from placer.stencil.tree import StatusArray, Tree, coarsest_tree, count
+
+PRICE_STEP = 0.93  # from one pass of filling to the next
+LOWEST_PRICE = 0.04  # of filling, as a share of the first
+PRICE_SHARE = 0.45  # first price of a PE, as a share of what a PE earns on average
+HOT, COLD = 1.0, 0.04  # temperatures of annealing, in prices
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition:
+    """A partition that fits the fabric."""
+
+    pyramid: Pyramid
+    finest_limit: float  # R of level 0
+    status: StatusArray
+    accuracy: float  # as the score counts it
+    used_pes: int
+
+    @property
+    def tree(self) -> Tree:
+        return _tree(self.pyramid, self.finest_limit, self.status)
+
+
+def coarsest(pyramid: Pyramid, finest_limit: float) -> tuple[Tree, FloatArray]:
+    """The tree with the fewest tiles that the heat allows, and its value and PEs."""
+    tree = coarsest_tree(pyramid, finest_limit)
+    totals = np.zeros(2)
+    count(tree, totals)
+    return tree, totals
+
+
+def fill(pyramid: Pyramid, tree: Tree, totals: FloatArray, max_pes: int) -> Partition | None:
+    """Split where it pays most until the fabric is full; None when the tree does not fit.
+
+    The tree is used up.
+    """
+    candidates, log, change = candidates_of(tree), new_log(), np.zeros(2)
+    limit = float(max_pes)
+    while totals[PES] <= limit:
+        price = first_price = _average(totals)
+        while price > LOWEST_PRICE * first_price and totals[PES] < limit:
+            fill_sweep(tree, candidates, price, limit, totals, change, log)
+            price *= PRICE_STEP
+        used = exact_pes(tree)
+        if used <= max_pes:
+            return as_partition(pyramid, tree, totals)
+        # Fillers that call for fillers came on top: leave room for them and try again.
+        limit -= used - max_pes
+        _shrink(tree, totals, limit)
+    return None
+
+
+def anneal(
+    pyramid: Pyramid, tree: Tree, totals: FloatArray, max_pes: int, sweeps: int, seed: int
+) -> Partition | None:
+    """Anneal splits and merges, the price of a PE following the room that is left; then fill.
+
+    The tree is used up.
+    """
+    candidates, log, change = candidates_of(tree), new_log(), np.zeros(2)
+    num = len(candidates.level)
+    if num < 2 or totals[PES] == 0:
+        return fill(pyramid, tree, totals, max_pes)
+    random, rng = np.random.default_rng(seed), rng_state(seed)
+    price = PRICE_SHARE * _average(totals)
+    for sweep in range(sweeps):
+        temperature = HOT * (COLD / HOT) ** (sweep / max(1, sweeps - 1))
+        anneal_sweep(
+            tree, candidates, num, int(random.integers(num)), _stride(num, random), rng,
+            temperature * price, price, 1.02 * max_pes, totals, change, log,
+        )  # fmt: skip
+        price *= math.exp(min(0.1, max(-0.1, 3.0 * (totals[PES] / max_pes - 1.0))))
+    _shrink(tree, totals, max_pes)
+    return fill(pyramid, tree, totals, max_pes)
+
+
+def _shrink(tree: Tree, totals: FloatArray, max_pes: float) -> None:
+    """Merge what is worth least until the tree fits, or nothing is left to merge."""
+    candidates, log, change = candidates_of(tree), new_log(), np.zeros(2)
+    num, price, rng = len(candidates.level), 0.3 * _average(totals), rng_state(0)
+    for _ in range(60):
+        if totals[PES] <= max_pes or num == 0:
+            return
+        anneal_sweep(tree, candidates, num, 0, 1, rng, 0.0, price, 0.0, totals, change, log)
+        price *= 1.05
+
+
+def _average(totals: FloatArray) -> float:
+    return float(totals[VALUE] / max(1.0, totals[PES]))
+
+
+def _stride(num: int, random: np.random.Generator) -> int:
+    """A stride that visits all candidates in a scattered order."""
+    stride = int(random.integers(1, num))
+    while math.gcd(stride, num) > 1:
+        stride = stride % (num - 1) + 1
+    return stride
+
+
+def as_partition(pyramid: Pyramid, tree: Tree, totals: FloatArray) -> Partition:
+    """The limits may be above what the tiles need: the score counts the scale that they need."""
+    is_tile = find_tiles(tree)
+    needed = 0.0
+    for level in range(len(tree.dims)):
+        begin, end = tree.base[level], tree.base[level + 1]
+        high = tree.high[begin:end][is_tile[begin:end] > 0]
+        needed = max(needed, float(high.max(initial=0.0)) * 2**level)
+    accuracy = float(totals[VALUE]) * float(tree.limit[0]) / needed if needed else 0.0
+    return Partition(pyramid, float(tree.limit[0]), tree.status, accuracy, exact_pes(tree))
+
+
+def _tree(pyramid: Pyramid, finest_limit: float, status: StatusArray) -> Tree:
+    limit = finest_limit * 0.5 ** np.arange(pyramid.num_levels)
+    return Tree(
+        pyramid.dimension, pyramid.dims, pyramid.base, pyramid.mean, pyramid.high, limit, status
+    )

@@ -1,0 +1,109 @@
+"""What `python -m placer.stencil` prints, writes and draws."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from placer.files import make_folder, write_atomic
+from placer.stencil import mapper
+from placer.stencil.config import StencilConfig
+from placer.stencil.draw import draw_fabric, draw_volume
+from placer.stencil.files import write_problem, write_solution
+from placer.stencil.mapper import Mapping
+from placer.stencil.problem import Problem
+
+RESULT_SCHEMA = 1
+
+
+class MapProgress:
+    """A bar of the time that is used up, in a terminal only. Use as a context."""
+
+    def __init__(self, time_limit: float) -> None:
+        console = Console(stderr=True, markup=False, emoji=False)
+        self._limit = time_limit
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False), BarColumn(),
+            TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
+            console=console, transient=True, disable=not console.is_terminal,
+        )  # fmt: skip
+        self._task = TaskID(0)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, name: str) -> None:
+        """A new problem; its bar stands below the last one."""
+        self._task = self._bar.add_task(name, total=1.0, note="planning")
+
+    def on_step(self, step: mapper.Progress) -> None:
+        """After a step of the search."""
+        wires = f"  wires {step.wires:.4f}" if step.wires else ""
+        self._bar.update(
+            self._task,
+            completed=min(1.0, step.seconds / self._limit),
+            note=f"{step.stage}: accuracy {step.accuracy:.4f}{wires}",
+        )
+
+
+def show(name: str, mapping: Mapping, console: Console) -> None:
+    """Print the score and what it is made of."""
+    score = mapping.score
+    console.rule(name)
+    facts = Table.grid(padding=(0, 2))
+    binding = "accuracy" if score.accuracy_norm <= score.wires_norm else "wires"
+    facts.add_row("score", f"{score.total:.6f} ({binding} binds)")
+    facts.add_row("accuracy", f"{score.accuracy_norm:.6f}")
+    facts.add_row("wires", f"{score.wires_norm:.6f}")
+    facts.add_row("PEs used", f"{score.used_pes:,} of {score.num_pes:,}")
+    facts.add_row("tiles, adapters", f"{score.num_tiles:,}, {score.num_adapters:,}")
+    facts.add_row("sampling, scale", f"{mapping.solution.sampling}, {score.scale:.6g}")
+    facts.add_row("seconds", f"{mapping.seconds:.1f}")
+    console.print(facts)
+
+
+def write(config: StencilConfig, name: str, problem: Problem, mapping: Mapping) -> Path:
+    """Write solution, result and pictures, and the problem if it was generated."""
+    path = config.solution_file(name)
+    make_folder(path.parent)
+    write_solution(path, mapping.solution)
+    if config.problem is None:
+        write_problem(path.with_suffix(".in"), problem)
+    result = {
+        "schema": RESULT_SCHEMA,
+        "name": name,
+        "score": mapping.score.total,
+        "accuracy_norm": mapping.score.accuracy_norm,
+        "wires_norm": mapping.score.wires_norm,
+        **asdict(mapping.score),
+        "seconds": round(mapping.seconds, 3),
+        "config": asdict(config),
+    }
+    write_atomic(path.with_suffix(".json"), json.dumps(result, indent=1, default=_plain) + "\n")
+    if config.pictures:
+        title = f"{name}: score {mapping.score.total:.4f}"
+        draw_volume(problem, mapping.netlist, path.with_suffix(".volume.png"), title)
+        draw_fabric(
+            problem, mapping.netlist, mapping.placed, path.with_suffix(".fabric.png"), title
+        )
+    return path
+
+
+def _plain(value: Any) -> str:
+    return str(value)
