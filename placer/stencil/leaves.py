@@ -55,7 +55,7 @@ def exact_pes(tree: Tree) -> int:
 
 def find_tiles(tree: Tree) -> StatusArray:
     """Which blocks are tiles: leaves with heat, and fillers until no face is matched in part."""
-    is_tile = ((tree.status == LEAF) & (tree.high > 0)).astype(np.int8)
+    is_tile: StatusArray = ((tree.status == LEAF) & (tree.high > 0)).astype(np.int8)
     while add_fillers(tree, is_tile):
         pass
     return is_tile

@@ -3,15 +3,17 @@
 1. The first partition is placed, so that a legal solution exists as soon as possible.
 2. While accuracy is the smaller term of the score, partitions are searched; the best one is placed
    at the end, and its wires annealed until they no longer bind.
-3. Where wires bind, tiles are traded for wires: the fabric is filled only as far as both terms meet,
-   and the wires are annealed for the rest of the time.
+3. Where wires bind, tiles are traded for wires: the fabric is filled only as far as both terms
+   meet, and the wires are annealed for the rest of the time.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count, islice
 
 from placer.errors import DoesNotFitError
 from placer.stencil.check import Score, score, wires_norm
@@ -23,8 +25,16 @@ from placer.stencil.problem import Problem, Solution
 from placer.stencil.search import search, smallest_partition
 
 SECONDS_PER_PE = 2.5e-5  # kept for placing, checking and writing the last partition
-SMALL_FABRIC_CELLS = 12_000_000  # cells of samplings that are tried on fabrics up to 400 k PEs
+CHECK_SHARE = 0.4  # of that, for checking and writing alone
+SMALL_FABRIC_PES = 400_000
+SMALL_FABRIC_CELLS = 12_000_000  # largest sampling that is tried on small fabrics
 LARGE_FABRIC_CELLS = 60_000_000
+COMPACT_BELOW = 0.97  # used share of the fabric below which places are kept together
+ANNEALING_GAIN = 1.15  # by which annealing raises the term of the wires, about
+WIRES_EXPONENT = 0.83  # the term of the wires falls as this power of the used PEs
+TRADE_STEPS = 3  # steps of the search for a partition of a given size
+TRADE_ROUNDS = 16  # of annealing for the first such partition; twice as many for each later one
+MET = 1.01  # wires this much above accuracy: more tiles can be afforded
 EQUAL = 1e-4  # terms of the score closer than this are equal
 
 
@@ -79,51 +89,131 @@ def map_volume(
 
     Raises DoesNotFitError when even the smallest partition needs more PEs than the fabric has.
     """
-    clock = _Clock(time_limit)
-    partition = _partition(problem, clock, seed, report)
+    run = _Run(problem, _Clock(time_limit), seed, report)
+    partitions = search(problem, problem.num_pes, run.max_cells, seed)
+    attempt = _attempt(problem, _first_partition(problem, partitions))
+    run.tell("first places", attempt)
+    if attempt.wires * ANNEALING_GAIN >= attempt.accuracy:
+        attempt = _search_accuracy(run, attempt, partitions)
+    else:
+        attempt = _trade(run, attempt)
+    solution = solution_of(attempt.netlist, attempt.placed)
+    checked = score(problem, solution)
+    return Mapping(attempt.netlist, attempt.placed, solution, checked, run.clock.seconds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """What all parts of a mapping need."""
+
+    problem: Problem
+    clock: _Clock
+    seed: int
+    report: Callable[[Progress], None]
+
+    @property
+    def max_cells(self) -> int:
+        is_small = self.problem.num_pes <= SMALL_FABRIC_PES
+        return SMALL_FABRIC_CELLS if is_small else LARGE_FABRIC_CELLS
+
+    def has_time(self, share: float = 1.0) -> bool:
+        """Whether another step fits, with a share of the time to finish kept back."""
+        return self.clock.has_time(share * SECONDS_PER_PE * self.problem.num_pes)
+
+    def tell(self, stage: str, attempt: _Attempt) -> None:
+        self.report(Progress(stage, self.clock.seconds, attempt.accuracy, attempt.wires))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Attempt:
+    """A partition with places."""
+
+    netlist: Netlist
+    placed: Placed
+    accuracy: float  # normalised
+    num_pes: int  # of the fabric
+
+    @property
+    def wires(self) -> float:
+        return wires_norm(self.placed.cost, self.num_pes)
+
+    @property
+    def score(self) -> float:
+        return min(self.accuracy, self.wires)
+
+
+def _attempt(problem: Problem, partition: Partition) -> _Attempt:
+    """Lay a partition out, in a part of the fabric if it is much smaller."""
     netlist = netlist_of(partition.pyramid, partition.tree)
-    accuracy = partition.accuracy / problem.num_pes
-    placed = best_layout(netlist, problem.fabric)
-    for better in _until_free(
-        problem, accuracy, placed, refine(netlist, problem.fabric, placed, seed)
-    ):
-        placed = better
-        wires = wires_norm(placed.cost, problem.num_pes)
-        report(Progress("wires", clock.seconds, accuracy, wires))
-        if not clock.has_time(0.4 * SECONDS_PER_PE * problem.num_pes):
-            break
-    solution = solution_of(netlist, placed)
-    return Mapping(netlist, placed, solution, score(problem, solution), clock.seconds)
+    width, height = problem.fabric
+    share = netlist.num_nodes / problem.num_pes
+    if share < COMPACT_BELOW:
+        width = min(width, math.ceil(width * math.sqrt(share)) + 1)
+        height = min(height, math.ceil(netlist.num_nodes / width) + 1)
+        width = max(width, math.ceil(netlist.num_nodes / height))
+    placed = best_layout(netlist, (width, height))
+    return _Attempt(netlist, placed, partition.accuracy / problem.num_pes, problem.num_pes)
 
 
-def _partition(
-    problem: Problem, clock: _Clock, seed: int, report: Callable[[Progress], None]
-) -> Partition:
-    max_cells = SMALL_FABRIC_CELLS if problem.num_pes <= 400_000 else LARGE_FABRIC_CELLS
+def _first_partition(problem: Problem, partitions: Iterator[Partition]) -> Partition:
+    first = next(partitions, None)
+    if first is None:
+        first = smallest_partition(problem)
+    if first.used_pes > problem.num_pes:
+        raise DoesNotFitError(
+            "PEs", first.used_pes, problem.num_pes, "use a larger fabric or a smaller volume"
+        )
+    return first
+
+
+def _search_accuracy(run: _Run, attempt: _Attempt, partitions: Iterator[Partition]) -> _Attempt:
+    """Improve the partition while there is time, then place it."""
     best: Partition | None = None
-    for partition in search(problem, problem.num_pes, max_cells, seed):
-        best = partition
-        accuracy = partition.accuracy / problem.num_pes
-        report(Progress("partition", clock.seconds, accuracy, 0.0))
-        if accuracy >= 1 - EQUAL or not clock.has_time(SECONDS_PER_PE * problem.num_pes):
+    accuracy = attempt.accuracy
+    while accuracy < 1 - EQUAL and run.has_time():
+        best = next(partitions)
+        accuracy = best.accuracy / run.problem.num_pes
+        run.report(Progress("partition", run.clock.seconds, accuracy, 0.0))
+    if best is not None and accuracy > attempt.accuracy:
+        attempt = _attempt(run.problem, best)
+    for placed in refine(attempt.netlist, run.problem.fabric, attempt.placed, run.seed):
+        if attempt.wires >= attempt.accuracy or not run.has_time(CHECK_SHARE):
             break
-    if best is None:
-        best = smallest_partition(problem)
-        if best.used_pes > problem.num_pes:
-            raise DoesNotFitError(
-                "PEs", best.used_pes, problem.num_pes, "use a larger fabric or a cooler volume"
-            )
+        attempt = replace(attempt, placed=placed)
+        run.tell("wires", attempt)
+    return attempt
+
+
+def _trade(run: _Run, attempt: _Attempt) -> _Attempt:
+    """Fill the fabric as far as accuracy and wires meet, and anneal the wires.
+
+    Accuracy grows about as the used PEs, S about as their power 1.25 (docs/stencil.md).
+    """
+    best = attempt
+    wires = attempt.wires * ANNEALING_GAIN
+    for number in count():
+        share = (wires / attempt.accuracy) ** (1 / (1 + WIRES_EXPONENT))
+        max_pes = min(run.problem.num_pes, int(attempt.netlist.num_nodes * share))
+        partitions = search(run.problem, max_pes, run.max_cells, run.seed)
+        partition = next(partitions, None)
+        for _ in range(TRADE_STEPS - 1):
+            if partition is None or not run.has_time():
+                break
+            partition = next(partitions)
+        if partition is None:
+            return best
+        attempt = _attempt(run.problem, partition)
+        rounds = refine(attempt.netlist, run.problem.fabric, attempt.placed, run.seed)
+        for placed in islice(rounds, TRADE_ROUNDS * 2**number):
+            if not run.has_time(CHECK_SHARE):
+                return best
+            attempt = replace(attempt, placed=placed)
+            best = max(best, attempt, key=lambda a: a.score)
+            run.tell("wires", attempt)
+            if attempt.wires >= attempt.accuracy * MET:
+                break
+        wires = attempt.wires
     return best
-
-
-def _until_free(
-    problem: Problem, accuracy: float, start: Placed, rounds: Iterator[Placed]
-) -> Iterator[Placed]:
-    """Rounds of annealing as long as wires are the smaller term."""
-    placed = start
-    while wires_norm(placed.cost, problem.num_pes) < accuracy:
-        placed = next(rounds, start)
-        yield placed
 
 
 def warm_up() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from placer.annealing.random import RngState, uniform
 from placer.hot import hot, hot_loop
-from placer.stencil.problem import IntArray, LongArray
+from placer.stencil.problem import IntArray
 from placer.stencil.pyramid import FloatArray
 from placer.stencil.tree import (
     COVERED,
@@ -63,7 +63,7 @@ def new_log() -> IntArray:
 def split_gain(tree: Tree, level: int, x: int, y: int, z: int) -> float:
     """What a split adds to the sum of mean / R: parts have twice the R, and are 8 (4)."""
     factor = (1 << (tree.dimension - 1)) - 1
-    return factor * tree.mean[block_at(tree, level, x, y, z)] / tree.limit[level]
+    return float(factor * tree.mean[block_at(tree, level, x, y, z)] / tree.limit[level])
 
 
 @hot_loop

@@ -22,7 +22,7 @@ from placer.stencil.moves import (
     new_log,
 )
 from placer.stencil.pyramid import FloatArray, Pyramid
-from placer.stencil.tree import StatusArray, Tree, coarsest_tree, count
+from placer.stencil.tree import StatusArray, Tree, coarsest_tree, count, tree_of
 
 PRICE_STEP = 0.93  # from one pass of filling to the next
 LOWEST_PRICE = 0.04  # of filling, as a share of the first
@@ -42,7 +42,7 @@ class Partition:
 
     @property
     def tree(self) -> Tree:
-        return _tree(self.pyramid, self.finest_limit, self.status)
+        return tree_of(self.pyramid, self.finest_limit, self.status)
 
 
 def coarsest(pyramid: Pyramid, finest_limit: float) -> tuple[Tree, FloatArray]:
@@ -131,10 +131,3 @@ def as_partition(pyramid: Pyramid, tree: Tree, totals: FloatArray) -> Partition:
         needed = max(needed, float(high.max(initial=0.0)) * 2**level)
     accuracy = float(totals[VALUE]) * float(tree.limit[0]) / needed if needed else 0.0
     return Partition(pyramid, float(tree.limit[0]), tree.status, accuracy, exact_pes(tree))
-
-
-def _tree(pyramid: Pyramid, finest_limit: float, status: StatusArray) -> Tree:
-    limit = finest_limit * 0.5 ** np.arange(pyramid.num_levels)
-    return Tree(
-        pyramid.dimension, pyramid.dims, pyramid.base, pyramid.mean, pyramid.high, limit, status
-    )

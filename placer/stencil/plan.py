@@ -6,8 +6,8 @@ finest level. If every point had the smallest R = R0 / 2^r above its heat h, the
     PEs   = (s / (10 R0))^d * integral of R^d
     value = (s / (10 R0))^d * integral of h R^(d - 1).
 
-That is a bound: on top come tiles that are too fine because blocks straddle a threshold, adapters, and fine strips
-along the border where the cells along an axis cannot be divided by 2 often enough.
+That is a bound: on top come tiles that are too fine because blocks straddle a threshold, adapters,
+and fine strips along the border where the cells along an axis cannot be halved often enough.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from placer.stencil.pyramid import FloatArray, build_pyramid, cell_counts
 
 BINS_PER_OCTAVE = 32
 OCTAVES = 12  # of heat, from the largest down
-SUMMARY_CELLS = 400_000  # over which the heat is summarised
+SUMMARY_CELLS = 400_000  # over which the heat is summarised, unless the lattice is finer
+MAX_SUMMARY_CELLS = 40_000_000
 MAX_SPARE_LEVELS = 4
 
 
@@ -55,7 +56,8 @@ def summarise(problem: Problem) -> HeatSummary:
     """Distribution of the heat over the cells of a moderate sampling."""
     unit = sampling_unit(problem.volume)
     lattice = float(np.prod(problem.volume))
-    wanted = TILE_POINTS * (SUMMARY_CELLS / lattice) ** (1 / problem.dimension)
+    num_cells = min(max(lattice, SUMMARY_CELLS), MAX_SUMMARY_CELLS)
+    wanted = TILE_POINTS * (num_cells / lattice) ** (1 / problem.dimension)
     pyramid = build_pyramid(problem, max(1, round(wanted / unit)) * unit)
     high = pyramid.high[: pyramid.base[1]].astype(np.float64)
     mean = pyramid.mean[: pyramid.base[1]].astype(np.float64)
@@ -67,8 +69,8 @@ def summarise(problem: Problem) -> HeatSummary:
     cell = (TILE_POINTS / pyramid.sampling) ** problem.dimension
     return HeatSummary(
         highest,
-        cell * np.bincount(bins, minlength=size),
-        cell * np.bincount(bins, weights=mean[is_hot], minlength=size),
+        (cell * np.bincount(bins, minlength=size)).astype(np.float64),
+        (cell * np.bincount(bins, weights=mean[is_hot], minlength=size)).astype(np.float64),
     )
 
 

@@ -34,30 +34,38 @@ class Found:
 
 def search(problem: Problem, max_pes: int, max_cells: int, seed: int) -> Iterator[Partition]:
     """Better and better partitions, one per step (the same again when a step found nothing)."""
-    found: list[Found] = []
+    found: list[Found] = []  # the best of each pyramid, best first
     for step in _steps(problem, max_pes, max_cells, seed, found):
         if step is not None:
-            found.append(step)
-            found.sort(key=lambda f: -f.partition.accuracy)
-            del found[NUM_FINALISTS:]
+            _keep(found, step)
         if found:
             yield found[0].partition
+
+
+def _keep(found: list[Found], new: Found) -> None:
+    """Add a partition to the finalists, one per pyramid."""
+    key = (new.plan.sampling, new.offset)
+    rivals = [new, *(f for f in found if (f.plan.sampling, f.offset) == key)]
+    others = [f for f in found if (f.plan.sampling, f.offset) != key]
+    best = max(rivals, key=lambda f: f.partition.accuracy)
+    found[:] = sorted([best, *others], key=lambda f: -f.partition.accuracy)[:NUM_FINALISTS]
 
 
 def _steps(
     problem: Problem, max_pes: int, max_cells: int, seed: int, found: list[Found]
 ) -> Iterator[Found | None]:
-    plans = make_plans(problem, max_cells)
-    for number, plan in enumerate(plans):
+    for number, plan in enumerate(make_plans(problem, max_cells)):
         best = found[0].partition.accuracy / max_pes if found else 0.0
         if found and (number >= NUM_PLANS or plan.accuracy * ESTIMATE_SLACK < best):
             break
         yield evaluate(problem, plan, (0, 0, 0), max_pes)
     for start in list(found):
-        yield from _finer(problem, start, max_pes, max_cells)
+        yield _annealed(start, max_pes, FIRST_SWEEPS, seed)
     for start in list(found):
+        yield from _finer(problem, start, max_pes, max_cells)
+    for start in found[:1]:
         yield from _shifted(problem, start, max_pes)
-    sweeps = FIRST_SWEEPS
+    sweeps = 2 * FIRST_SWEEPS
     while found:
         for number, start in enumerate(list(found)):
             yield _annealed(start, max_pes, sweeps, seed + number)

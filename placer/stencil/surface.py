@@ -8,6 +8,7 @@ large as its largest extent.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -79,10 +80,11 @@ def _parse_obj(data: bytes) -> FloatArray:
         elif words[:1] == ["f"]:
             corners = [int(word.split("/")[0]) for word in words[1:]]
             corners = [c - 1 if c > 0 else len(points) + c for c in corners]
-            faces += [(corners[0], b, c) for b, c in zip(corners[1:], corners[2:], strict=False)]
+            faces += [(corners[0], b, c) for b, c in pairwise(corners[1:])]
     if not faces:
         return np.zeros((0, 3, 3))
-    return np.array(points, np.float64)[np.array(faces)]
+    triangles: FloatArray = np.array(points, np.float64)[np.array(faces)]
+    return triangles
 
 
 def _parse_stl(data: bytes) -> FloatArray:

@@ -41,13 +41,17 @@ class Tree(NamedTuple):
     status: StatusArray  # [blocks]
 
 
-def coarsest_tree(pyramid: Pyramid, finest_limit: float) -> Tree:
-    """The tree with the largest leaves whose heat stays below finest_limit / 2^level."""
-    limit = finest_limit * 0.5 ** np.arange(pyramid.num_levels)
-    status = np.full(len(pyramid.mean), SPLIT, np.int8)
-    tree = Tree(
+def tree_of(pyramid: Pyramid, finest_limit: float, status: StatusArray) -> Tree:
+    """The blocks of a pyramid with a status each."""
+    limit = (finest_limit * 0.5 ** np.arange(pyramid.num_levels)).astype(np.float64)
+    return Tree(
         pyramid.dimension, pyramid.dims, pyramid.base, pyramid.mean, pyramid.high, limit, status
     )
+
+
+def coarsest_tree(pyramid: Pyramid, finest_limit: float) -> Tree:
+    """The tree with the largest leaves whose heat stays below finest_limit / 2^level."""
+    tree = tree_of(pyramid, finest_limit, np.full(len(pyramid.mean), SPLIT, np.int8))
     first_status(tree)
     for level in range(1, pyramid.num_levels):
         merge_level(tree, level)

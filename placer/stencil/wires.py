@@ -44,7 +44,7 @@ def board_of(places: IntArray, fabric: tuple[int, int]) -> Board:
     """The board with these places (copied)."""
     nodes = np.full((fabric[1], fabric[0]), FREE, np.int32)
     nodes[places[:, 1], places[:, 0]] = np.arange(len(places), dtype=np.int32)
-    costs = 2.0 * np.arange(fabric[0] + fabric[1]) ** 1.5
+    costs = (2.0 * np.arange(fabric[0] + fabric[1]) ** 1.5).astype(np.float64)
     return Board(places.copy(), nodes, costs)
 
 
@@ -52,6 +52,33 @@ def wire_cost(wires: IntArray, places: IntArray) -> float:
     """S: sum over wires of 2 L^1.5, with L the Manhattan distance."""
     lengths = np.abs(places[wires[:, 0]] - places[wires[:, 1]]).sum(axis=1)
     return float(2.0 * (np.bincount(lengths) * np.arange(lengths.max(initial=0) + 1) ** 1.5).sum())
+
+
+@hot_loop
+def distances(graph: Graph, source: int, queue: IntArray, distance: FloatArray) -> int:
+    """Wires on the shortest way from a node to all others; returns the last node that is reached.
+
+    What cannot be reached counts on from there, part after part.
+    """
+    distance[:] = -1.0
+    first, last, unseen, begin = 0, 0, 0, source
+    while last < queue.shape[0]:
+        distance[begin] = 0.0 if last == 0 else distance[queue[last - 1]] + 1.0
+        queue[last] = begin
+        last += 1
+        while first < last:
+            node = queue[first]
+            first += 1
+            for k in range(graph.start[node], graph.start[node + 1]):
+                other = graph.other[k]
+                if distance[other] < 0.0:
+                    distance[other] = distance[node] + 1.0
+                    queue[last] = other
+                    last += 1
+        while unseen < queue.shape[0] and distance[unseen] >= 0.0:
+            unseen += 1
+        begin = unseen
+    return int(queue[last - 1])
 
 
 @hot
