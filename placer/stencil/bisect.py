@@ -23,7 +23,6 @@ class Layout(NamedTuple):
     along: int  # axis that becomes fabric y
     folded: int  # axis that is folded inside blocks
     block_pes: int  # rectangles of at most this many PEs are blocks
-    aspect: float  # a rectangle is cut across x when width > aspect * height
 
 
 def lay_out(position: FloatArray, fabric: tuple[int, int], layout: Layout) -> IntArray:
@@ -35,7 +34,7 @@ def lay_out(position: FloatArray, fabric: tuple[int, int], layout: Layout) -> In
     keys = np.stack([a + 1e-5 * b + 1e-9 * c, b + 1e-5 * a + 1e-9 * c, c], axis=0)
     order = np.arange(len(position), dtype=np.int32)
     places = np.zeros((len(position), 2), np.int32)
-    bisect(keys, order, fabric[0], fabric[1], layout.block_pes, layout.aspect,
+    bisect(keys, order, fabric[0], fabric[1], layout.block_pes,
            np.zeros((128, 6), np.int64), places)  # fmt: skip
     return places
 
@@ -47,7 +46,6 @@ def bisect(
     width: int,
     height: int,
     block_pes: int,
-    aspect: float,
     stack: LongArray,
     places: IntArray,
 ) -> None:
@@ -66,7 +64,7 @@ def bisect(
             _sort(keys[2], order, first, last)
             _fill_block(order, first, last, x, y, w, h, places)
             continue
-        cuts_x = h == 1 or (w > 1 and w > aspect * h)
+        cuts_x = h == 1 or (w > 1 and w > h)
         size = w if cuts_x else h
         other = h if cuts_x else w
         half = size // 2

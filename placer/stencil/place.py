@@ -12,15 +12,14 @@ from placer.annealing.random import rng_state
 from placer.stencil.bisect import Layout, lay_out
 from placer.stencil.leaves import Netlist
 from placer.stencil.problem import IntArray, Solution
-from placer.stencil.pyramid import FloatArray
-from placer.stencil.wires import anneal_wires, board_of, distances, graph_of, wire_cost
+from placer.stencil.wires import anneal_wires, board_of, graph_of, wire_cost
 
-BLOCK_PES = (9, 16, 30, 60, 120)  # sizes of folded blocks
+BLOCK_PES = (9, 16, 30, 60)  # sizes of folded blocks
 MOVES_PER_NODE = 4  # in a round of annealing
 FIRST_ROUNDS = 16  # of the first anneal; the next ones take twice as many each
-HOT, COLD = 0.5, 0.005  # temperatures, in average costs of a wire
-WARM = 0.12  # of the anneals after the first
-REACH = 6  # from the middle of the neighbours, at the start
+HOT, COLD = 4.0, 0.02  # temperatures, in average costs of a wire
+WARM = 0.3  # of the anneals after the first
+REACH = 3  # from the middle of the neighbours, at the start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,56 +31,32 @@ class Placed:
 
 
 def layouts(dimension: int) -> list[Layout]:
-    """All ways to lay out that are tried: axes of the volume, and ways along it in their place.
-
-    Axis 3 + a is the distance along wires from the far end of axis a. It unrolls what is bent.
-    """
-    found = []
-    for across, along in permutations(range(dimension), 2):
-        folded = 3 - across - along
-        for pes in BLOCK_PES if dimension == 3 else (1,):
-            found.append(Layout(across, along, folded, pes, 1.0))
-            if dimension == 3:
-                found.append(Layout(across, 3 + along, folded, pes, 1.0))
-                found.append(Layout(3 + across, along, folded, pes, 1.0))
-    return found
+    """All ways to lay out that are tried."""
+    return [
+        Layout(across, along, 3 - across - along, pes)
+        for across, along in permutations(range(dimension), 2)
+        for pes in (BLOCK_PES if dimension == 3 else (1,))
+    ]
 
 
 def best_layout(netlist: Netlist, fabric: tuple[int, int]) -> Placed:
     """Try the axes at one size of block, then all sizes for the best axes."""
     if netlist.num_nodes == 0:
         return Placed(np.zeros((0, 2), np.int32), 0.0)
-    axes = _axes(netlist)
     options = layouts(netlist.dimension)
-    middle = BLOCK_PES[2] if netlist.dimension == 3 else 1
+    middle = BLOCK_PES[1] if netlist.dimension == 3 else 1
     tried = {
-        option: _place(netlist, axes, fabric, option)
-        for option in options
-        if option.block_pes == middle
+        option: _place(netlist, fabric, option) for option in options if option.block_pes == middle
     }
     best = min(tried, key=lambda option: tried[option].cost)
     for option in options:
-        if option not in tried and option[:2] == best[:2]:
-            tried[option] = _place(netlist, axes, fabric, option)
+        if option not in tried and option.folded == best.folded and option.across == best.across:
+            tried[option] = _place(netlist, fabric, option)
     return min(tried.values(), key=lambda placed: placed.cost)
 
 
-def _axes(netlist: Netlist) -> FloatArray:
-    """Coordinates [nodes, 6] of the nodes: x, y, z and the ways along these axes."""
-    axes = np.zeros((netlist.num_nodes, 6))
-    axes[:, :3] = netlist.position
-    if netlist.dimension == 3:
-        graph = graph_of(netlist.wires, netlist.num_nodes)
-        queue, distance = np.zeros(netlist.num_nodes, np.int32), np.zeros(netlist.num_nodes)
-        for axis in range(3):
-            far = distances(graph, int(np.argmin(axes[:, axis])), queue, distance)
-            distances(graph, far, queue, distance)
-            axes[:, 3 + axis] = distance
-    return axes
-
-
-def _place(netlist: Netlist, axes: FloatArray, fabric: tuple[int, int], layout: Layout) -> Placed:
-    places = lay_out(axes, fabric, layout)
+def _place(netlist: Netlist, fabric: tuple[int, int], layout: Layout) -> Placed:
+    places = lay_out(netlist.position, fabric, layout)
     return Placed(places, wire_cost(netlist.wires, places))
 
 

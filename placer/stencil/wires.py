@@ -54,33 +54,6 @@ def wire_cost(wires: IntArray, places: IntArray) -> float:
     return float(2.0 * (np.bincount(lengths) * np.arange(lengths.max(initial=0) + 1) ** 1.5).sum())
 
 
-@hot_loop
-def distances(graph: Graph, source: int, queue: IntArray, distance: FloatArray) -> int:
-    """Wires on the shortest way from a node to all others; returns the last node that is reached.
-
-    What cannot be reached counts on from there, part after part.
-    """
-    distance[:] = -1.0
-    first, last, unseen, begin = 0, 0, 0, source
-    while last < queue.shape[0]:
-        distance[begin] = 0.0 if last == 0 else distance[queue[last - 1]] + 1.0
-        queue[last] = begin
-        last += 1
-        while first < last:
-            node = queue[first]
-            first += 1
-            for k in range(graph.start[node], graph.start[node + 1]):
-                other = graph.other[k]
-                if distance[other] < 0.0:
-                    distance[other] = distance[node] + 1.0
-                    queue[last] = other
-                    last += 1
-        while unseen < queue.shape[0] and distance[unseen] >= 0.0:
-            unseen += 1
-        begin = unseen
-    return int(queue[last - 1])
-
-
 @hot
 def _node_cost(graph: Graph, board: Board, node: int, x: int, y: int, but: int) -> float:
     """Cost of the wires of a node if it were at (x, y), without that to the node `but`."""
