@@ -20,7 +20,7 @@ MAX_SIGMA = 2.2  # beyond twice the resolution, a lower sampling serves as well
 NUM_FINALISTS = 3
 FIRST_SWEEPS = 12
 NUM_PLANS = 48
-ESTIMATE_SLACK = 1.03  # by which a partition may be better than estimated
+ESTIMATE_SLACK = 1.06  # by which a partition may be better than estimated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
