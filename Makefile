@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate compare improve tune streaming-bench test test-fast bench lint format clean
+.PHONY: help install demo dataset train model evaluate compare improve tune streaming-bench test test-fast bench stencil-bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ tune: $(STAMP)  ## search for better settings of training; ARGS="search.trials=2
 bench: $(STAMP)  ## measure the speed of the simulator, the placer, the encoding and the learned model
 	$(PYTHON) -m placer.bench
 	$(PYTHON) -m costmodel.bench
+
+stencil-bench: $(STAMP)  ## score the stencil mapper on the contest's inputs, about an hour; ARGS="time_limit=60 inputs=[sphere]"
+	$(PYTHON) -m placer.stencil.bench $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	$(PYTHON) -m ruff check

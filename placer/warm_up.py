@@ -15,6 +15,7 @@ from placer.lowering import draw_netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, link_load, reroute, route
 from placer.simulation import simulate
+from placer.stencil.mapper import warm_up as warm_up_stencil
 from placer.streaming.annealing import anneal as anneal_instructions
 from placer.streaming.construct import list_schedule
 from placer.streaming.device import Device
@@ -41,6 +42,7 @@ def warm_up() -> None:
     costs: tuple[CostModel, ...] = (HeuristicCost(fabric), SimulatorCost(fabric))
     for cost in costs:
         anneal(fabric, netlist, cost, start, AnnealOptions(max_moves=4), seed=0)
+    warm_up_stencil()
     _warm_up_streaming()
 
 

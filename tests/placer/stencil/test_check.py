@@ -175,6 +175,7 @@ def _interpolate(heat: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray) 
     return heat
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3]))
 def test_splitting_and_renaming_prisms_leaves_the_score(seed: int, dimension: int) -> None:

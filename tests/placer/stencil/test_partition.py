@@ -1,0 +1,147 @@
+"""Partitions: exact statistics, exact differences of moves, legality, and that search helps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placer.annealing.random import rng_state
+from placer.stencil.check import score
+from placer.stencil.check_kernels import tile_terms
+from placer.stencil.generate import INPUTS, ball, flat, hollow_sphere, make_problem
+from placer.stencil.leaves import exact_pes, netlist_of
+from placer.stencil.moves import anneal_sweep, candidates_of, fill_sweep, new_log
+from placer.stencil.partition import anneal, coarsest, fill
+from placer.stencil.place import best_layout, refine, solution_of
+from placer.stencil.plan import make_plans
+from placer.stencil.problem import Problem, sampling_unit
+from placer.stencil.pyramid import STRADDLES, Pyramid, build_pyramid
+from placer.stencil.search import search
+from placer.stencil.tree import count
+from placer.stencil.wires import wire_cost
+
+
+def spots(seed: int, dimension: int) -> Problem:
+    """A few hot lattice points in a cold volume, some of it without heat."""
+    rng = np.random.default_rng(seed)
+    volume = tuple(int(v) for v in rng.integers(2, 6, dimension))
+    shape = (volume[2] + 1 if dimension == 3 else 1, volume[1] + 1, volume[0] + 1)
+    heat = np.where(rng.random(shape) < 0.3, rng.random(shape), 0.0)
+    heat.ravel()[rng.integers(heat.size)] = 1.0
+    return make_problem(volume, (100, 100), heat)
+
+
+def pyramid_of(problem: Problem, seed: int) -> Pyramid:
+    rng = np.random.default_rng(seed)
+    unit = sampling_unit(problem.volume)
+    sampling = unit * max(1, 20 // unit)
+    shift = tuple(int(k) for k in rng.integers(0, 4, 3))
+    return build_pyramid(
+        problem, sampling, (shift[0], shift[1], shift[2] * (problem.dimension > 2))
+    )
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10_000), st.sampled_from([2, 3]))
+def test_statistics_of_blocks_are_those_of_the_checker(seed: int, dimension: int) -> None:
+    problem = spots(seed, dimension)
+    pyramid = pyramid_of(problem, seed)
+    for level in range(pyramid.num_levels):
+        blocks = np.arange(pyramid.base[level], pyramid.base[level + 1])
+        high = pyramid.high[blocks]
+        blocks = blocks[(high >= 0) & (high < STRADDLES)]
+        nx, ny, _ = pyramid.dims[level]
+        place = blocks - pyramid.base[level]
+        place = np.stack([place % nx, place // nx % ny, place // (nx * ny)], axis=1)
+        edges = np.array([2**level, 2**level, 2**level if dimension == 3 else 1])
+        origin = place * edges - np.array(pyramid.offset)
+        tiles = np.column_stack([np.full(len(blocks), level), origin]).astype(np.int32)
+        means, ratios = np.zeros(len(blocks)), np.zeros(len(blocks))
+        unit = 10 / pyramid.sampling
+        tile_terms(problem.heat, tiles, unit, np.zeros((2, 3)), means, ratios)
+        np.testing.assert_allclose(pyramid.mean[blocks], means, atol=1e-6)
+        np.testing.assert_allclose(pyramid.high[blocks], ratios / 2**level, atol=1e-6)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10_000), st.sampled_from([2, 3]), st.floats(0.02, 0.6))
+def test_running_totals_equal_a_count_from_scratch(seed: int, dimension: int, price: float) -> None:
+    problem = spots(seed, dimension)
+    tree, totals = coarsest(pyramid_of(problem, seed), 2.0)
+    candidates = candidates_of(tree)
+    log, change, rng = new_log(), np.zeros(2), rng_state(seed)
+    num = len(candidates.level)
+    if num == 0:
+        return
+    for temperature in (1.0, 0.1):
+        anneal_sweep(
+            tree, candidates, 3 * num, 0, 1, rng, temperature, price, 1e9, totals, change, log
+        )
+    fill_sweep(tree, candidates, 0.01, float(totals[1]) + 50, totals, change, log)
+    fresh = np.zeros(2)
+    count(tree, fresh)
+    np.testing.assert_allclose(totals, fresh, rtol=1e-6)
+    assert exact_pes(tree) >= fresh[1]
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10_000), st.sampled_from([2, 3]))
+def test_every_partition_makes_a_legal_solution(seed: int, dimension: int) -> None:
+    problem = spots(seed, dimension)
+    pyramid = pyramid_of(problem, seed)
+    tree, totals = coarsest(pyramid, 2.0)
+    partition = anneal(pyramid, tree, totals, problem.num_pes, 4, seed)
+    if partition is None:
+        return
+    netlist = netlist_of(pyramid, partition.tree)
+    placed = best_layout(netlist, problem.fabric)
+    result = score(problem, solution_of(netlist, placed))
+    assert result.accuracy == pytest.approx(partition.accuracy, rel=1e-5)
+    assert result.used_pes == partition.used_pes <= problem.num_pes
+    assert result.wires == pytest.approx(placed.cost)
+
+
+def test_annealed_wires_keep_their_books() -> None:
+    problem = ball((4, 4, 4), (40, 40), (2, 2, 2), 6.0)
+    pyramid = build_pyramid(problem, 20)
+    tree, _ = coarsest(pyramid, 1.0)
+    netlist = netlist_of(pyramid, tree)
+    start = best_layout(netlist, problem.fabric)
+    rounds = refine(netlist, problem.fabric, start, 0)
+    costs = [start.cost]
+    for _ in range(20):
+        placed = next(rounds)
+        costs.append(placed.cost)
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < 0.9 * costs[0]
+    assert placed.cost == pytest.approx(wire_cost(netlist.wires, placed.places))
+    assert score(problem, solution_of(netlist, placed)).wires == pytest.approx(placed.cost)
+
+
+def test_leftover_pes_are_filled() -> None:
+    problem = INPUTS["small_sphere"]()
+    pyramid = build_pyramid(problem, 48)
+    tree, totals = coarsest(pyramid, 2.0)
+    assert totals[1] < 0.9 * problem.num_pes
+    partition = fill(pyramid, tree, totals, problem.num_pes)
+    assert partition is not None
+    assert partition.used_pes >= 0.999 * problem.num_pes
+
+
+def test_plans_of_a_flat_volume_begin_with_the_sampling_that_fits_exactly() -> None:
+    plans = make_plans(flat((20, 40, 200), (400, 400)), 10**7)
+    assert (plans[0].sampling, plans[0].accuracy) == (10, pytest.approx(1.0))
+
+
+@pytest.mark.slow
+def test_search_gets_better_and_is_a_function_of_the_seed() -> None:
+    problem = hollow_sphere(20, (80, 80), 0.3, 0.4)
+    runs = []
+    for _ in range(2):
+        steps = search(problem, problem.num_pes, 10**6, seed=3)
+        runs.append([next(steps).accuracy for _ in range(12)])
+    assert runs[0] == runs[1]
+    assert runs[0] == sorted(runs[0])
+    assert runs[0][-1] > runs[0][0]
