@@ -3,8 +3,8 @@
 1. The first partition is placed, so that a legal solution exists as soon as possible.
 2. While accuracy is the smaller term of the score, partitions are searched; the best one is placed
    at the end, and its wires annealed until they no longer bind.
-3. Where wires bind, tiles are traded for wires: the fabric is filled only as far as both terms
-   meet, and the wires are annealed for the rest of the time.
+3. Where wires bind, tiles are traded for wires: of partitions that fill the fabric more or less,
+   the one is taken whose smaller term will be largest, and its wires are annealed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import islice
 
 from placer.errors import DoesNotFitError
 from placer.stencil.check import Score, score, wires_norm
@@ -32,9 +32,9 @@ LARGE_FABRIC_CELLS = 60_000_000
 COMPACT_BELOW = 0.97  # used share of the fabric below which places are kept together
 ANNEALING_GAIN = 1.3  # by which annealing raises the term of the wires, about
 WIRES_EXPONENT = 0.83  # the term of the wires falls as this power of the used PEs
-TRADE_STEPS = 3  # steps of the search for a partition of a given size
-TRADE_ROUNDS = 16  # of annealing for the first such partition; twice as many for each later one
-MET = 1.01  # wires this much above accuracy: more tiles can be afforded
+TRADE_SHARES = (0.96, 0.91, 0.86, 0.8)  # of the used PEs that are tried when wires bind
+TRADE_STEPS = 2  # steps of the search for a partition of a given size
+TRADE_ROUNDS = 16  # of annealing between two choices of the partition
 EQUAL = 1e-4  # terms of the score closer than this are equal
 
 
@@ -91,12 +91,13 @@ def map_volume(
     """
     run = _Run(problem, _Clock(time_limit), seed, report)
     partitions = search(problem, problem.num_pes, run.max_cells, seed)
-    attempt = _attempt(problem, _first_partition(problem, partitions))
+    partition = _first_partition(problem, partitions)
+    attempt = _attempt(problem, partition)
     run.tell("first places", attempt)
     if attempt.wires * ANNEALING_GAIN >= attempt.accuracy:
         attempt = _search_accuracy(run, attempt, partitions)
     else:
-        attempt = _trade(run, attempt)
+        attempt = _trade(run, attempt, partition)
     solution = solution_of(attempt.netlist, attempt.placed)
     checked = score(problem, solution)
     return Mapping(attempt.netlist, attempt.placed, solution, checked, run.clock.seconds)
@@ -184,36 +185,63 @@ def _search_accuracy(run: _Run, attempt: _Attempt, partitions: Iterator[Partitio
     return attempt
 
 
-def _trade(run: _Run, attempt: _Attempt) -> _Attempt:
-    """Fill the fabric as far as accuracy and wires meet, and anneal the wires.
+def _trade(run: _Run, first: _Attempt, partition: Partition) -> _Attempt:
+    """Choose how full the fabric is, and anneal the wires.
 
-    Accuracy grows about as the used PEs, S about as their power 1.25 (docs/stencil.md).
+    S grows about as the power 1.25 of the used PEs (docs/stencil.md), and annealing gains about
+    the same on all sizes; after each anneal the choice is made again with what it has gained.
     """
-    best = attempt
-    wires = attempt.wires * ANNEALING_GAIN
-    for number in count():
-        share = (wires / attempt.accuracy) ** (1 / (1 + WIRES_EXPONENT))
-        max_pes = min(run.problem.num_pes, int(attempt.netlist.num_nodes * share))
-        partitions = search(run.problem, max_pes, run.max_cells, run.seed)
-        partition = next(partitions, None)
-        for _ in range(TRADE_STEPS - 1):
-            if partition is None or not run.has_time():
-                break
-            partition = next(partitions)
-        if partition is None:
+    ladder = _ladder(run, first, partition)
+    best, attempt, gain = first, first, ANNEALING_GAIN
+    current: Partition | None = None
+    rounds: Iterator[Placed] = iter(())
+    while True:
+        choice = max(ladder, key=lambda p: _expected_score(first, partition, p, gain))
+        if choice is not current:
+            current, attempt = choice, _attempt(run.problem, choice)
+            rounds = refine(attempt.netlist, run.problem.fabric, attempt.placed, run.seed)
+        elif attempt.wires >= attempt.accuracy:
             return best
-        attempt = _attempt(run.problem, partition)
-        rounds = refine(attempt.netlist, run.problem.fabric, attempt.placed, run.seed)
-        for placed in islice(rounds, TRADE_ROUNDS * 2**number):
+        for placed in islice(rounds, TRADE_ROUNDS):
             if not run.has_time(CHECK_SHARE):
                 return best
             attempt = replace(attempt, placed=placed)
             best = max(best, attempt, key=lambda a: a.score)
             run.tell("wires", attempt)
-            if attempt.wires >= attempt.accuracy * MET:
-                break
-        wires = attempt.wires
-    return best
+        gain = attempt.wires / _expected_wires(first, partition, choice, 1.0)
+
+
+def _ladder(run: _Run, first: _Attempt, partition: Partition) -> list[Partition]:
+    """Partitions that use less and less of the fabric, until accuracy would bind."""
+    ladder = [partition]
+    for share in TRADE_SHARES:
+        if not run.has_time(2.0):
+            break
+        max_pes = int(share * partition.used_pes)
+        partitions = search(run.problem, max_pes, run.max_cells, run.seed)
+        smaller = next(partitions, None)
+        for _ in range(TRADE_STEPS - 1):
+            if smaller is not None and run.has_time(2.0):
+                smaller = next(partitions)
+        if smaller is None:
+            break
+        ladder.append(smaller)
+        accuracy = smaller.accuracy / run.problem.num_pes
+        wires = _expected_wires(first, partition, smaller, ANNEALING_GAIN)
+        run.report(Progress("partition", run.clock.seconds, accuracy, wires))
+        if accuracy < wires:
+            break
+    return ladder
+
+
+def _expected_wires(first: _Attempt, partition: Partition, other: Partition, gain: float) -> float:
+    """Term of the wires of another partition after annealing."""
+    return first.wires * gain * (partition.used_pes / max(1, other.used_pes)) ** WIRES_EXPONENT
+
+
+def _expected_score(first: _Attempt, partition: Partition, other: Partition, gain: float) -> float:
+    accuracy = other.accuracy / first.num_pes
+    return min(accuracy, _expected_wires(first, partition, other, gain))
 
 
 def warm_up() -> None:
