@@ -236,7 +236,9 @@ def _ladder(run: _Run, first: _Attempt, partition: Partition) -> list[Partition]
 
 def _expected_wires(first: _Attempt, partition: Partition, other: Partition, gain: float) -> float:
     """Term of the wires of another partition after annealing."""
-    return first.wires * gain * (partition.used_pes / max(1, other.used_pes)) ** WIRES_EXPONENT
+    return float(
+        first.wires * gain * (partition.used_pes / max(1, other.used_pes)) ** WIRES_EXPONENT
+    )
 
 
 def _expected_score(first: _Attempt, partition: Partition, other: Partition, gain: float) -> float:

@@ -1,4 +1,4 @@
-"""Search over partitions, compiled: splits and merges at a price per PE, and filling the fabric.
+"""Search over partitions, compiled: splits and merges at a price per PE.
 
 A split drags along neighbours that would be two levels larger than the new leaves. Each move is a
 transaction: it is done, its effect summed from exact local differences, and undone if refused.
@@ -168,33 +168,3 @@ def anneal_sweep(
                 totals[PES] -= saved
             else:
                 split(tree, level, x, y, z)
-
-
-@hot_loop
-def fill_sweep(
-    tree: Tree,
-    candidates: Candidates,
-    price: float,
-    max_pes: float,
-    totals: FloatArray,
-    change: FloatArray,
-    log: IntArray,
-) -> int:
-    """Split, in spatial order, whatever yields the price and fits; returns how many did."""
-    taken = 0
-    for at in range(candidates.level.shape[0]):
-        level = int(candidates.level[at])
-        x, y, z = candidates.place[at, 0], candidates.place[at, 1], candidates.place[at, 2]
-        if tree.status[block_at(tree, level, x, y, z)] != LEAF:
-            continue
-        if split_gain(tree, level, x, y, z) < 2.0 * price:
-            continue  # few splits add less than two PEs; spares most of the work
-        done = split_with_neighbours(tree, level, x, y, z, log, change)
-        fits = totals[PES] + change[PES] <= max_pes
-        if fits and change[VALUE] >= price * change[PES]:
-            totals[VALUE] += change[VALUE]
-            totals[PES] += change[PES]
-            taken += 1
-        else:
-            undo_splits(tree, log, done)
-    return taken

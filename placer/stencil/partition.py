@@ -12,20 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from placer.annealing.random import rng_state
+from placer.stencil.filling import fill_by_yield, make_heap
 from placer.stencil.leaves import exact_pes, find_tiles
 from placer.stencil.moves import (
     PES,
     VALUE,
     anneal_sweep,
     candidates_of,
-    fill_sweep,
     new_log,
 )
 from placer.stencil.pyramid import FloatArray, Pyramid
 from placer.stencil.tree import StatusArray, Tree, coarsest_tree, count, tree_of
 
-PRICE_STEP = 0.93  # from one pass of filling to the next
-LOWEST_PRICE = 0.04  # of filling, as a share of the first
+LEAST_YIELD = 0.04  # of a split, as a share of what a PE earns on average
 PRICE_SHARE = 0.45  # first price of a PE, as a share of what a PE earns on average
 HOT, COLD = 1.0, 0.04  # temperatures of annealing, in prices
 
@@ -59,12 +58,11 @@ def fill(pyramid: Pyramid, tree: Tree, totals: FloatArray, max_pes: int) -> Part
     The tree is used up.
     """
     candidates, log, change = candidates_of(tree), new_log(), np.zeros(2)
+    heap, done_log = make_heap(len(candidates.level)), new_log()
     limit = float(max_pes)
     while totals[PES] <= limit:
-        price = first_price = _average(totals)
-        while price > LOWEST_PRICE * first_price and totals[PES] < limit:
-            fill_sweep(tree, candidates, price, limit, totals, change, log)
-            price *= PRICE_STEP
+        least = LEAST_YIELD * _average(totals)
+        fill_by_yield(tree, candidates, heap, least, limit, totals, change, log, done_log)
         used = exact_pes(tree)
         if used <= max_pes:
             return as_partition(pyramid, tree, totals)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from placer.annealing.random import rng_state
 from placer.stencil.check import score
 from placer.stencil.check_kernels import tile_terms
+from placer.stencil.filling import fill_by_yield, make_heap
 from placer.stencil.generate import INPUTS, ball, flat, hollow_sphere, make_problem
 from placer.stencil.leaves import exact_pes, netlist_of
-from placer.stencil.moves import anneal_sweep, candidates_of, fill_sweep, new_log
+from placer.stencil.moves import anneal_sweep, candidates_of, new_log
 from placer.stencil.partition import anneal, coarsest, fill
 from placer.stencil.place import best_layout, refine, solution_of
 from placer.stencil.plan import make_plans
@@ -79,7 +80,9 @@ def test_running_totals_equal_a_count_from_scratch(seed: int, dimension: int, pr
         anneal_sweep(
             tree, candidates, 3 * num, 0, 1, rng, temperature, price, 1e9, totals, change, log
         )
-    fill_sweep(tree, candidates, 0.01, float(totals[1]) + 50, totals, change, log)
+    room, heap, done_log = float(totals[1]) + 50, make_heap(num), new_log()
+    fill_by_yield(tree, candidates, heap, 0.01, room, totals, change, log, done_log)
+    assert totals[1] <= room
     fresh = np.zeros(2)
     count(tree, fresh)
     np.testing.assert_allclose(totals, fresh, rtol=1e-6)
