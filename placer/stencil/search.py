@@ -60,11 +60,10 @@ def _steps(
             break
         yield evaluate(problem, plan, (0, 0, 0), max_pes)
     for start in list(found):
-        yield _annealed(start, max_pes, FIRST_SWEEPS, seed)
-    for start in list(found):
         yield from _finer(problem, start, max_pes, max_cells)
-    for start in found[:1]:
-        yield from _shifted(problem, start, max_pes)
+    for start in list(found):
+        yield _annealed(start, max_pes, FIRST_SWEEPS, seed)
+    yield from _shifted(problem, found[0], max_pes) if found else ()
     sweeps = 2 * FIRST_SWEEPS
     while found:
         for number, start in enumerate(list(found)):
@@ -80,11 +79,14 @@ def evaluate(
     limit = lowest_limit(pyramid, plan, float(problem.heat.max()), max_pes)
     if limit is None:
         return None
-    tree, totals = coarsest(pyramid, limit)
+    return _filled(pyramid, replace(plan, finest_limit=limit), max_pes)
+
+
+def _filled(pyramid: Pyramid, plan: Plan, max_pes: int) -> Found | None:
+    """The partition of a plan at its resolution."""
+    tree, totals = coarsest(pyramid, plan.finest_limit)
     partition = fill(pyramid, tree, totals, max_pes)
-    if partition is None:
-        return None
-    return Found(replace(plan, finest_limit=limit), offset, partition)
+    return None if partition is None else Found(plan, pyramid.offset, partition)
 
 
 def lowest_limit(pyramid: Pyramid, plan: Plan, highest: float, max_pes: int) -> float | None:
@@ -128,7 +130,8 @@ def _shifted(problem: Problem, start: Found, max_pes: int) -> Iterator[Found | N
         for shift in (1, 2, 4, 8):
             offset = list(best.offset)
             offset[axis] = shift * unit
-            step = evaluate(problem, best.plan, (offset[0], offset[1], offset[2]), max_pes)
+            pyramid = build_pyramid(problem, best.plan.sampling, (offset[0], offset[1], offset[2]))
+            step = _filled(pyramid, best.plan, max_pes)
             yield step
             if step is not None and step.partition.accuracy > best.partition.accuracy:
                 best = step
