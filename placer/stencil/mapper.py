@@ -172,7 +172,10 @@ def _search_accuracy(run: _Run, attempt: _Attempt, partitions: Iterator[Partitio
     best: Partition | None = None
     accuracy = attempt.accuracy
     while accuracy < 1 - EQUAL and run.has_time():
-        best = next(partitions)
+        step = next(partitions, None)
+        if step is None:
+            break
+        best = step
         accuracy = best.accuracy / run.problem.num_pes
         run.report(Progress("partition", run.clock.seconds, accuracy, 0.0))
     if best is not None and accuracy > attempt.accuracy:
@@ -221,8 +224,8 @@ def _ladder(run: _Run, first: _Attempt, partition: Partition) -> list[Partition]
         partitions = search(run.problem, max_pes, run.max_cells, run.seed)
         smaller = next(partitions, None)
         for _ in range(TRADE_STEPS - 1):
-            if smaller is not None and run.has_time(2.0):
-                smaller = next(partitions)
+            if run.has_time(2.0):
+                smaller = next(partitions, smaller)
         if smaller is None:
             break
         ladder.append(smaller)

@@ -19,6 +19,7 @@ MAX_TRIES = 9  # trees that are built to find the lowest resolution that fits
 MAX_SIGMA = 2.2  # beyond twice the resolution, a lower sampling serves as well
 NUM_FINALISTS = 3
 FIRST_SWEEPS = 12
+MAX_SWEEPS = 12_000
 NUM_PLANS = 48
 ESTIMATE_SLACK = 1.06  # by which a partition may be better than estimated
 
@@ -65,7 +66,7 @@ def _steps(
         yield _annealed(start, max_pes, FIRST_SWEEPS, seed)
     yield from _shifted(problem, found[0], max_pes) if found else ()
     sweeps = 2 * FIRST_SWEEPS
-    while found:
+    while found and sweeps <= MAX_SWEEPS:
         for number, start in enumerate(list(found)):
             yield _annealed(start, max_pes, sweeps, seed + number)
         sweeps *= 2
