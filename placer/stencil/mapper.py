@@ -24,11 +24,9 @@ from placer.stencil.place import Placed, best_layout, refine, solution_of
 from placer.stencil.problem import Problem, Solution
 from placer.stencil.search import search, smallest_partition
 
+SECONDS_PER_CELL = 3e-7  # of a step of the search, before the first one is measured
 SECONDS_PER_PE = 2.5e-5  # kept for placing, checking and writing the last partition
 CHECK_SHARE = 0.4  # of that, for checking and writing alone
-SMALL_FABRIC_PES = 400_000
-SMALL_FABRIC_CELLS = 12_000_000  # largest sampling that is tried on small fabrics
-LARGE_FABRIC_CELLS = 60_000_000
 COMPACT_BELOW = 0.97  # used share of the fabric below which places are kept together
 ANNEALING_GAIN = 1.3  # by which annealing raises the term of the wires, about
 WIRES_EXPONENT = 0.83  # the term of the wires falls as this power of the used PEs
@@ -60,23 +58,39 @@ class Mapping:
 
 
 class _Clock:
-    """Time that is left, and whether another step like the last ones still fits."""
+    """Time that is left, and whether the next step still fits."""
 
-    def __init__(self, limit: float) -> None:
-        self._begin = time.perf_counter()
+    def __init__(self, limit: float, num_pes: int) -> None:
+        self._begin = self._step_begin = time.perf_counter()
         self._limit = limit
-        self._last = 0.0
-        self._step_begin = self._begin
+        self._reserve = SECONDS_PER_PE * num_pes
+        self._cells, self._seconds_per_cell = 0.0, SECONDS_PER_CELL
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self._begin
 
-    def has_time(self, reserve: float) -> bool:
-        """Called before each step: there is time for one as long as the last, and the reserve."""
+    def has_time(self, share: float = 1.0) -> bool:
+        """Called before each step: there is time for one as long as the last, and the reserve.
+
+        `share` of the time to finish is kept back.
+        """
         now = time.perf_counter()
-        self._last, self._step_begin = now - self._step_begin, now
-        return self.seconds + self._last + reserve < self._limit
+        last, self._step_begin = now - self._step_begin, now
+        return self.seconds + last + share * self._reserve < self._limit
+
+    def end_step(self) -> None:
+        """Called when something else follows a step of a search."""
+        if self._cells:
+            speed = (time.perf_counter() - self._step_begin) / self._cells
+            self._seconds_per_cell = max(self._seconds_per_cell, speed)
+        self._cells = 0.0
+
+    def affords(self, cells: float) -> bool:
+        """Called before each step of a search: the slowest one so far tells the speed."""
+        self.end_step()
+        self._cells, self._step_begin = cells, time.perf_counter()
+        return self.seconds + cells * self._seconds_per_cell + self._reserve < self._limit
 
 
 def map_volume(
@@ -89,9 +103,10 @@ def map_volume(
 
     Raises DoesNotFitError when even the smallest partition needs more PEs than the fabric has.
     """
-    run = _Run(problem, _Clock(time_limit), seed, report)
-    partitions = search(problem, problem.num_pes, run.max_cells, seed)
+    run = _Run(problem, _Clock(time_limit, problem.num_pes), seed, report)
+    partitions = search(problem, problem.num_pes, seed, run.clock.affords)
     partition = _first_partition(problem, partitions)
+    run.clock.end_step()
     attempt = _attempt(problem, partition)
     run.tell("first places", attempt)
     if attempt.wires * ANNEALING_GAIN >= attempt.accuracy:
@@ -111,15 +126,6 @@ class _Run:
     clock: _Clock
     seed: int
     report: Callable[[Progress], None]
-
-    @property
-    def max_cells(self) -> int:
-        is_small = self.problem.num_pes <= SMALL_FABRIC_PES
-        return SMALL_FABRIC_CELLS if is_small else LARGE_FABRIC_CELLS
-
-    def has_time(self, share: float = 1.0) -> bool:
-        """Whether another step fits, with a share of the time to finish kept back."""
-        return self.clock.has_time(share * SECONDS_PER_PE * self.problem.num_pes)
 
     def tell(self, stage: str, attempt: _Attempt) -> None:
         self.report(Progress(stage, self.clock.seconds, attempt.accuracy, attempt.wires))
@@ -171,17 +177,16 @@ def _search_accuracy(run: _Run, attempt: _Attempt, partitions: Iterator[Partitio
     """Improve the partition while there is time, then place it."""
     best: Partition | None = None
     accuracy = attempt.accuracy
-    while accuracy < 1 - EQUAL and run.has_time():
-        step = next(partitions, None)
-        if step is None:
-            break
-        best = step
-        accuracy = best.accuracy / run.problem.num_pes
-        run.report(Progress("partition", run.clock.seconds, accuracy, 0.0))
+    if accuracy < 1 - EQUAL:
+        for best in partitions:
+            accuracy = best.accuracy / run.problem.num_pes
+            run.report(Progress("partition", run.clock.seconds, accuracy, 0.0))
+            if accuracy >= 1 - EQUAL:
+                break
     if best is not None and accuracy > attempt.accuracy:
         attempt = _attempt(run.problem, best)
     for placed in refine(attempt.netlist, run.problem.fabric, attempt.placed, run.seed):
-        if attempt.wires >= attempt.accuracy or not run.has_time(CHECK_SHARE):
+        if attempt.wires >= attempt.accuracy or not run.clock.has_time(CHECK_SHARE):
             break
         attempt = replace(attempt, placed=placed)
         run.tell("wires", attempt)
@@ -206,7 +211,7 @@ def _trade(run: _Run, first: _Attempt, partition: Partition) -> _Attempt:
         elif attempt.wires >= attempt.accuracy:
             return best
         for placed in islice(rounds, TRADE_ROUNDS):
-            if not run.has_time(CHECK_SHARE):
+            if not run.clock.has_time(CHECK_SHARE):
                 return best
             attempt = replace(attempt, placed=placed)
             best = max(best, attempt, key=lambda a: a.score)
@@ -218,16 +223,15 @@ def _ladder(run: _Run, first: _Attempt, partition: Partition) -> list[Partition]
     """Partitions that use less and less of the fabric, until accuracy would bind."""
     ladder = [partition]
     for share in TRADE_SHARES:
-        if not run.has_time(2.0):
+        if not run.clock.has_time():
             break
         max_pes = int(share * partition.used_pes)
-        partitions = search(run.problem, max_pes, run.max_cells, run.seed)
-        smaller = next(partitions, None)
-        for _ in range(TRADE_STEPS - 1):
-            if run.has_time(2.0):
-                smaller = next(partitions, smaller)
-        if smaller is None:
+        partitions = search(run.problem, max_pes, run.seed, run.clock.affords)
+        steps = list(islice(partitions, TRADE_STEPS))
+        if not steps:
             break
+        run.clock.end_step()
+        smaller = steps[-1]
         ladder.append(smaller)
         accuracy = smaller.accuracy / run.problem.num_pes
         wires = _expected_wires(first, partition, smaller, ANNEALING_GAIN)
@@ -253,7 +257,7 @@ def warm_up() -> None:
     """Compile, or load from the cache, what a mapping needs; it counts for no time limit."""
     for volume in ((4, 4), (2, 2, 2)):
         problem = ball(volume, (9, 9), (0, 0, 0), 8.0, floor=0.0)
-        partition = next(search(problem, problem.num_pes, 1000, 0))
+        partition = next(search(problem, problem.num_pes, 0))
         tree, totals = coarsest(partition.pyramid, 2 * partition.finest_limit)
         anneal(partition.pyramid, tree, totals, problem.num_pes, 2, 0)
         netlist = netlist_of(partition.pyramid, partition.tree)

@@ -6,8 +6,13 @@ stopped after any of them, and what it has found never gets worse.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Protocol
+
+import numpy as np
 
 from placer.stencil.moves import PES
 from placer.stencil.partition import Partition, anneal, as_partition, coarsest, fill
@@ -21,6 +26,9 @@ NUM_FINALISTS = 3
 FIRST_SWEEPS = 12
 MAX_SWEEPS = 12_000
 NUM_PLANS = 48
+MAX_CELLS = 60_000_000  # of a sampling: 600 MB
+SHIFTS = (1, 2, 4, 8)
+SWEEPS_PER_WORK = 8  # of annealing, in the time that it takes to evaluate a plan, about
 ESTIMATE_SLACK = 1.06  # by which a partition may be better than estimated
 
 
@@ -33,10 +41,27 @@ class Found:
     partition: Partition
 
 
-def search(problem: Problem, max_pes: int, max_cells: int, seed: int) -> Iterator[Partition]:
-    """Better and better partitions, one per step (the same again when a step found nothing)."""
+class Work(Protocol):
+    """Asked before each step, with the cells that it will go through."""
+
+    def __call__(self, cells: float) -> bool: ...
+
+
+def search(
+    problem: Problem,
+    max_pes: int,
+    seed: int,
+    affords: Work = lambda cells: True,
+) -> Iterator[Partition]:
+    """Better and better partitions, one per step (the same again when a step found nothing).
+
+    Ends when the next step cannot be afforded.
+    """
     found: list[Found] = []  # the best of each pyramid, best first
-    for step in _steps(problem, max_pes, max_cells, seed, found):
+    for cells, act in _steps(problem, max_pes, seed, found):
+        if found and not affords(cells):
+            return
+        step = act()
         if step is not None:
             _keep(found, step)
         if found:
@@ -53,23 +78,36 @@ def _keep(found: list[Found], new: Found) -> None:
 
 
 def _steps(
-    problem: Problem, max_pes: int, max_cells: int, seed: int, found: list[Found]
-) -> Iterator[Found | None]:
-    for number, plan in enumerate(make_plans(problem, max_cells)):
+    problem: Problem, max_pes: int, seed: int, found: list[Found]
+) -> Iterator[tuple[float, Callable[[], Found | None]]]:
+    """Cells to go through, and what to do. `found` grows between the steps."""
+    for number, plan in enumerate(make_plans(problem, MAX_CELLS)):
         best = found[0].partition.accuracy / max_pes if found else 0.0
         if found and (number >= NUM_PLANS or plan.accuracy * ESTIMATE_SLACK < best):
             break
-        yield evaluate(problem, plan, (0, 0, 0), max_pes)
+        yield _num_cells(problem, plan), partial(evaluate, problem, plan, (0, 0, 0), max_pes)
+    if not found:
+        return
     for start in list(found):
-        yield from _finer(problem, start, max_pes, max_cells)
+        plan = _finer(start.plan)
+        if _num_cells(problem, plan) <= MAX_CELLS:
+            yield _num_cells(problem, plan), partial(evaluate, problem, plan, (0, 0, 0), max_pes)
     for start in list(found):
-        yield _annealed(start, max_pes, FIRST_SWEEPS, seed)
-    yield from _shifted(problem, found[0], max_pes) if found else ()
+        work = _num_cells(problem, start.plan) * (1 + FIRST_SWEEPS / SWEEPS_PER_WORK)
+        yield work, partial(_annealed, start, max_pes, FIRST_SWEEPS, seed)
+    for axis, shift in product(range(problem.dimension), SHIFTS):
+        work = _num_cells(problem, found[0].plan)
+        yield work, partial(_shifted, problem, found[0], axis, shift, max_pes)
     sweeps = 2 * FIRST_SWEEPS
-    while found and sweeps <= MAX_SWEEPS:
+    while sweeps <= MAX_SWEEPS:
         for number, start in enumerate(list(found)):
-            yield _annealed(start, max_pes, sweeps, seed + number)
+            work = _num_cells(problem, start.plan) * (1 + sweeps / SWEEPS_PER_WORK)
+            yield work, partial(_annealed, start, max_pes, sweeps, seed + number)
         sweeps *= 2
+
+
+def _num_cells(problem: Problem, plan: Plan) -> float:
+    return float(np.prod(cell_counts(problem.volume, plan.sampling), dtype=float))
 
 
 def evaluate(
@@ -113,29 +151,17 @@ def lowest_limit(pyramid: Pyramid, plan: Plan, highest: float, max_pes: int) -> 
     return high
 
 
-def _finer(problem: Problem, start: Found, max_pes: int, max_cells: int) -> Iterator[Found | None]:
+def _finer(plan: Plan) -> Plan:
     """The same tiles with one more level below them, to which leftover PEs can go."""
-    plan = start.plan
-    cells = cell_counts(problem.volume, 2 * plan.sampling)
-    if cells[0] * cells[1] * cells[2] > max_cells:
-        return
-    finer = Plan(2 * plan.sampling, plan.spare_levels + 1, 2 * plan.finest_limit, plan.accuracy)
-    yield evaluate(problem, finer, start.offset, max_pes)
+    return Plan(2 * plan.sampling, plan.spare_levels + 1, 2 * plan.finest_limit, plan.accuracy)
 
 
-def _shifted(problem: Problem, start: Found, max_pes: int) -> Iterator[Found | None]:
-    """Blocks that begin before the volume, axis by axis; a better offset is kept."""
-    best = start
-    unit = 2**start.plan.spare_levels
-    for axis in range(problem.dimension):
-        for shift in (1, 2, 4, 8):
-            offset = list(best.offset)
-            offset[axis] = shift * unit
-            pyramid = build_pyramid(problem, best.plan.sampling, (offset[0], offset[1], offset[2]))
-            step = _filled(pyramid, best.plan, max_pes)
-            yield step
-            if step is not None and step.partition.accuracy > best.partition.accuracy:
-                best = step
+def _shifted(problem: Problem, start: Found, axis: int, shift: int, max_pes: int) -> Found | None:
+    """Blocks that begin before the volume along one axis, by `shift` of the largest fine tiles."""
+    offset = list(start.offset)
+    offset[axis] = shift * 2**start.plan.spare_levels
+    pyramid = build_pyramid(problem, start.plan.sampling, (offset[0], offset[1], offset[2]))
+    return _filled(pyramid, start.plan, max_pes)
 
 
 def _annealed(start: Found, max_pes: int, sweeps: int, seed: int) -> Found | None:

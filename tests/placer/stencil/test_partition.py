@@ -143,7 +143,7 @@ def test_search_gets_better_and_is_a_function_of_the_seed() -> None:
     problem = hollow_sphere(20, (80, 80), 0.3, 0.4)
     runs = []
     for _ in range(2):
-        steps = search(problem, problem.num_pes, 10**6, seed=3)
+        steps = search(problem, problem.num_pes, seed=3)
         runs.append([next(steps).accuracy for _ in range(12)])
     assert runs[0] == runs[1]
     assert runs[0] == sorted(runs[0])
