@@ -23,7 +23,8 @@ BINS_PER_OCTAVE = 32
 OCTAVES = 12  # of heat, from the largest down
 SUMMARY_CELLS = 400_000  # over which the heat is summarised, unless the lattice is finer
 MAX_SUMMARY_CELLS = 40_000_000
-MAX_SPARE_LEVELS = 4
+MAX_SPARE_LEVELS = 8
+MAX_SAMPLINGS = 200  # per number of spare levels
 SPLIT_YIELD = {2: 0.3, 3: 0.4}  # per PE, of splits of the hottest tiles: 1/3 and 3/7 less adapters
 
 
@@ -88,7 +89,8 @@ def make_plans(problem: Problem, max_cells: int) -> list[Plan]:
     for spare in range(MAX_SPARE_LEVELS + 1):
         first = max(1, int(0.6 * full * 2**spare / unit))
         last = int(2.1 * full * 2**spare / unit) + 2
-        for sampling in range(first * unit, (last + 1) * unit, unit):
+        stride = unit * max(1, (last - first) // MAX_SAMPLINGS)
+        for sampling in range(first * unit, (last + 1) * unit, stride):
             if np.prod(cell_counts(problem.volume, sampling), dtype=float) > max_cells:
                 break
             if spare and sampling % (2 * unit) == 0:
