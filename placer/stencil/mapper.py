@@ -20,7 +20,7 @@ from placer.stencil.check import Score, score, wires_norm
 from placer.stencil.generate import ball
 from placer.stencil.leaves import Netlist, netlist_of
 from placer.stencil.partition import Partition, anneal, coarsest
-from placer.stencil.place import Placed, best_layout, refine, solution_of
+from placer.stencil.place import FIRST_ROUNDS, Placed, best_layout, refine, solution_of
 from placer.stencil.problem import Problem, Solution
 from placer.stencil.search import search, smallest_partition
 
@@ -29,6 +29,7 @@ SECONDS_PER_PE = 2.5e-5  # kept for placing, checking and writing the last parti
 CHECK_SHARE = 0.4  # of that, for checking and writing alone
 COMPACT_BELOW = 0.97  # used share of the fabric below which places are kept together
 ANNEALING_GAIN = 1.3  # by which annealing raises the term of the wires, about
+NEARLY_BINDS = 1.1  # wires that are less than this times accuracy at first may bind at the end
 WIRES_EXPONENT = 0.83  # the term of the wires falls as this power of the used PEs
 TRADE_SHARES = (0.96, 0.91, 0.86, 0.8)  # of the used PEs that are tried when wires bind
 TRADE_STEPS = 2  # steps of the search for a partition of a given size
@@ -64,6 +65,7 @@ class _Clock:
         self._begin = self._step_begin = time.perf_counter()
         self._limit = limit
         self._reserve = SECONDS_PER_PE * num_pes
+        self.annealing_reserve = 0.0  # kept back from searches
         self._cells, self._seconds_per_cell = 0.0, SECONDS_PER_CELL
 
     @property
@@ -90,7 +92,8 @@ class _Clock:
         """Called before each step of a search: the slowest one so far tells the speed."""
         self.end_step()
         self._cells, self._step_begin = cells, time.perf_counter()
-        return self.seconds + cells * self._seconds_per_cell + self._reserve < self._limit
+        needed = cells * self._seconds_per_cell + self._reserve + self.annealing_reserve
+        return self.seconds + needed < self._limit
 
 
 def map_volume(
@@ -174,23 +177,25 @@ def _first_partition(problem: Problem, partitions: Iterator[Partition]) -> Parti
 
 
 def _search_accuracy(run: _Run, attempt: _Attempt, partitions: Iterator[Partition]) -> _Attempt:
-    """Improve the partition while there is time, then place it."""
-    best: Partition | None = None
-    accuracy = attempt.accuracy
-    if accuracy < 1 - EQUAL:
-        for best in partitions:
-            accuracy = best.accuracy / run.problem.num_pes
-            run.report(Progress("partition", run.clock.seconds, accuracy, 0.0))
-            if accuracy >= 1 - EQUAL:
-                break
-    if best is not None and accuracy > attempt.accuracy:
-        attempt = _attempt(run.problem, best)
-    for placed in refine(attempt.netlist, run.problem.fabric, attempt.placed, run.seed):
-        if attempt.wires >= attempt.accuracy or not run.clock.has_time(CHECK_SHARE):
+    """Improve the partition while there is time, then place it and anneal wires that bind."""
+    if attempt.wires < attempt.accuracy * NEARLY_BINDS:
+        begin = run.clock.seconds
+        next(refine(attempt.netlist, run.problem.fabric, attempt.placed, run.seed), None)
+        run.clock.annealing_reserve = FIRST_ROUNDS * (run.clock.seconds - begin)
+    best, partition, accuracy = attempt, None, attempt.accuracy
+    while accuracy < 1 - EQUAL:
+        step = next(partitions, None)
+        if step is None:
             break
-        attempt = replace(attempt, placed=placed)
+        partition, accuracy = step, step.accuracy / run.problem.num_pes
+        run.report(Progress("partition", run.clock.seconds, accuracy, 0.0))
+    if partition is not None and accuracy > attempt.accuracy:
+        attempt = _attempt(run.problem, partition)
+    rounds = refine(attempt.netlist, run.problem.fabric, attempt.placed, run.seed)
+    while attempt.wires < attempt.accuracy and run.clock.has_time(CHECK_SHARE):
+        attempt = replace(attempt, placed=next(rounds))
         run.tell("wires", attempt)
-    return attempt
+    return max(best, attempt, key=lambda a: a.score)
 
 
 def _trade(run: _Run, first: _Attempt, partition: Partition) -> _Attempt:
