@@ -36,6 +36,7 @@ class Flow:
     """How the edges lie along an order."""
 
     order: LongArray
+    place: LongArray  # position of every kernel
     cover: FloatArray  # per position
     crossing: LongArray  # edges from positions <= p to positions > p
     adjacent: LongArray  # edges between p and p + 1
@@ -53,7 +54,7 @@ def flow_along(edges: LongArray, order: LongArray) -> Flow:
         cover[[low, high]] += 0.5
         crossing[low:high] += 1
         adjacent[low] += high == low + 1
-    return Flow(order, cover, crossing, adjacent)
+    return Flow(order, place, cover, crossing, adjacent)
 
 
 def best_rows(problem: Problem, shapes: Shapes, flow: Flow, wire_weight: float = 1.0) -> Rows | None:

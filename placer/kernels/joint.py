@@ -1,0 +1,177 @@
+"""Shapes and adapters at once, for given rows: what the published flows decide one by one.
+
+In a row, the wire length is the sum of `cover * extent`, so each label of a kernel has a cost of
+its own; adapters and parity lie between neighbours (adapters.py). The width of the rows is kept by
+a price on extent, one per row, raised until all rows fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from placer.kernels.adapters import Choice, FloatArray, Links, choose_labels
+from placer.kernels.labels import (
+    CORE,
+    EXTENT,
+    NUM_COLUMNS,
+    PARITY,
+    C,
+    H,
+    W,
+    execution_of,
+    kernel_labels,
+)
+from placer.kernels.layout import Execution
+from placer.kernels.problem import Problem
+from placer.kernels.shapes import LongArray
+from placer.kernels.strips import Flow, Rows
+
+MAX_LABELS = 30_000  # per end of a kernel; the widest are dropped
+PRICE_STEPS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Every kernel with its execution arguments and extents."""
+
+    executions: tuple[Execution, ...]
+    is_rotated: tuple[bool, ...]
+    extent_x: LongArray
+    extent_y: LongArray
+    cost: float  # wire_weight * wire length + adapter_weight * adapters, estimated
+
+
+class JointSizing:
+    """Labels of all kernels at one target time; rows and prices may change."""
+
+    def __init__(self, problem: Problem, ticks: int) -> None:
+        self._problem, self._ticks = problem, ticks
+        self._shapes = problem.shapes_at(ticks)
+        self._cache: dict[tuple[int, int, int], tuple[LongArray, ...]] = {}
+        num_ends = [1 if len(kernel.convs) == 1 else 2 for kernel in problem.graph.kernels]
+        self._first = np.concatenate(([0], np.cumsum(num_ends)))  # node of the first end
+        tied = [i for i, num in enumerate(num_ends) if num == 2]
+        sources, targets = problem.edges[:, 0], problem.edges[:, 1]
+        edges = np.stack((self._first[sources + 1] - 1, self._first[targets]), axis=1)
+        ties = np.stack((self._first[tied], self._first[tied] + 1), axis=1)
+        is_tie = np.arange(len(edges) + len(tied)) >= len(edges)
+        wafer = problem.graph.wafer
+        self._links = Links(
+            np.concatenate((edges, ties)).astype(np.int64),
+            is_tie,
+            float(wafer.adapter_weight),
+            wafer.wire_weight / 2,
+        )
+        self._degree = np.bincount(problem.edges.ravel(), minlength=problem.num)
+
+    def choose(
+        self, rows: Rows, flow: Flow, prices: FloatArray, rounds: int, seed: int
+    ) -> Sized | None:
+        """Best labels for the rows at these prices per tile of extent in each row."""
+        problem = self._problem
+        wafer = problem.graph.wafer
+        row_of = _row_of(rows)
+        parts: list[LongArray] = []
+        costs: list[FloatArray] = []
+        for kernel in range(problem.num):
+            row = row_of[kernel]
+            per_tile = wafer.wire_weight * flow.cover[flow.place[kernel]] + prices[row]
+            gain = self._degree[kernel] * (3 * wafer.adapter_weight + wafer.wire_weight / 2)
+            spread = min(gain / per_tile, problem.tables.width) if per_tile > 0 else 0
+            for labels in self._labels(kernel, int(rows.heights[row]), int(spread)):
+                if len(labels) == 0:
+                    return None
+                parts.append(labels)
+                costs.append(per_tile * labels[:, EXTENT])
+        everything = np.concatenate(parts)
+        choice = Choice(
+            *(np.ascontiguousarray(everything[:, column]) for column in (H, W, C, PARITY, CORE)),
+            np.concatenate(costs),
+            np.cumsum([0, *(len(part) for part in parts)]),
+        )
+        generator = np.random.default_rng(seed)
+        chosen, cost = choose_labels(choice, self._links, rounds, generator)
+        widths = np.zeros(len(rows.heights))
+        sized = self._size(everything[chosen], rows.heights[row_of], cost)
+        np.add.at(widths, row_of, sized.extent_x)
+        return Sized(
+            sized.executions,
+            sized.is_rotated,
+            sized.extent_x,
+            sized.extent_y,
+            cost - float(widths @ prices),
+        )
+
+    def choose_that_fit(
+        self, rows: Rows, flow: Flow, rounds: int = 8, seed: int = 0
+    ) -> Sized | None:
+        """Raise the prices of rows that are too wide until all fit, then lower them again."""
+        num_rows = len(rows.heights)
+        prices, best = np.zeros(num_rows), None
+        step = np.full(num_rows, float(self._problem.graph.wafer.wire_weight) or 1.0)
+        row_of = _row_of(rows)
+        for _ in range(PRICE_STEPS):
+            sized = self.choose(rows, flow, prices, rounds, seed)
+            if sized is None:
+                break
+            widths = np.zeros(num_rows)
+            np.add.at(widths, row_of, sized.extent_x)
+            is_wide = widths > self._problem.tables.width
+            if not is_wide.any():
+                if best is None or sized.cost < best.cost:
+                    best = sized
+                if not prices.any():
+                    break
+            prices = np.where(is_wide, prices + step, np.maximum(prices - step / 2, 0.0))
+            step = np.where(is_wide, step * 1.5, step / 2)
+        return best
+
+    def _size(self, chosen: LongArray, heights: LongArray, cost: float) -> Sized:
+        graph = self._problem.graph
+        limit, scale = graph.wafer.memory_limit, graph.time_scale
+        results = []
+        for i, kernel in enumerate(graph.kernels):
+            ends = tuple(chosen[self._first[i] : self._first[i + 1]])
+            results.append(execution_of(kernel, ends, self._ticks, limit, scale, int(heights[i])))
+        rotated = tuple(bool(chosen[node, 6]) for node in self._first[:-1])
+        return Sized(
+            tuple(result[0] for result in results),
+            rotated,
+            np.array([result[1] for result in results]),
+            np.array([result[2] for result in results]),
+            cost,
+        )
+
+    def _labels(self, kernel: int, height: int, spread: int) -> tuple[LongArray, ...]:
+        """Labels whose extent exceeds the least by at most `spread`: others cannot pay."""
+        key = (int(self._problem.tables.kind[kernel]), height, spread)
+        if key not in self._cache:
+            graph = self._problem.graph
+            least = int(self._shapes.widths[kernel, height])
+            most = min(self._problem.tables.width, least + spread)
+            limit, scale = graph.wafer.memory_limit, graph.time_scale
+            ends = kernel_labels(
+                graph.kernels[kernel], self._ticks, limit, scale, most, height
+            )
+            self._cache[key] = ends if len(ends) == 2 else (_distinct(ends[0]),)
+        return self._cache[key]
+
+
+def _distinct(labels: LongArray) -> LongArray:
+    """Of labels that adapters cannot tell apart, the narrowest."""
+    if len(labels) == 0:
+        return labels
+    labels = labels[np.argsort(labels[:, EXTENT], kind="stable")]
+    keys = labels[:, [H, W, C, PARITY]]
+    code = np.ravel_multi_index(tuple(keys.T), tuple(keys.max(axis=0) + 1))
+    _, first = np.unique(code, return_index=True)
+    return np.ascontiguousarray(labels[np.sort(first)][:MAX_LABELS, :NUM_COLUMNS])
+
+
+def _row_of(rows: Rows) -> LongArray:
+    """Row of every kernel."""
+    row_of = np.empty(len(rows.order), np.int64)
+    row_of[rows.order] = np.repeat(np.arange(len(rows.heights)), np.diff(rows.starts))
+    return row_of
