@@ -1,4 +1,4 @@
-"""Rectangles on the wafer: from rows to positions, wire length, and the best alignment.
+"""Rectangles on the wafer: wire length, and the best alignment.
 
 For given extents and given neighbours, the shortest wires are a linear programme for each axis: the
 distance of centres of extents of different parity is never below 1/2, and with that every corner
@@ -15,7 +15,6 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from placer.kernels.shapes import LongArray
-from placer.kernels.strips import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +25,6 @@ class Floorplan:
     y: LongArray
     extent_x: LongArray
     extent_y: LongArray
-
-
-def place_rows(rows: Rows, extent_x: LongArray, extent_y: LongArray, width: int) -> Floorplan:
-    """Rows to and fro, flush with the side where they turn; kernels centred in their row."""
-    x, y = np.zeros_like(extent_x), np.zeros_like(extent_x)
-    floor = 0
-    for r, height in enumerate(rows.heights.tolist()):
-        members = rows.order[rows.starts[r] : rows.starts[r + 1]]
-        ends = np.cumsum(extent_x[members])
-        if r % 2 == 0:  # to the right, ending at the right side
-            x[members] = width - ends[-1] + ends - extent_x[members]
-        else:
-            x[members] = width - ends
-        y[members] = floor + (height - extent_y[members]) // 2
-        floor += height
-    return Floorplan(x, y, extent_x, extent_y)
 
 
 @njit(cache=True)

@@ -7,7 +7,7 @@ a price on extent, one per row, raised until all rows fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from placer.kernels.adapters import Choice, FloatArray, Links, choose_labels
 from placer.kernels.labels import (
     CORE,
     EXTENT,
-    NUM_COLUMNS,
     PARITY,
+    ROTATED,
     C,
     H,
     W,
@@ -26,10 +26,10 @@ from placer.kernels.labels import (
 from placer.kernels.layout import Execution
 from placer.kernels.problem import Problem
 from placer.kernels.shapes import LongArray
-from placer.kernels.strips import Flow, Rows
 
 MAX_LABELS = 30_000  # per end of a kernel; the widest are dropped
 PRICE_STEPS = 14
+FIXED_PRICE = 1e3  # wire tiles per tile of extent, where the width is given: only the least fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,27 @@ class Sized:
     extent_x: LongArray
     extent_y: LongArray
     cost: float  # wire_weight * wire length + adapter_weight * adapters, estimated
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """What each kernel may take, and the rows whose width is limited."""
+
+    height: LongArray  # most tiles along y
+    width: LongArray  # most tiles along x, 0: any, at a price
+    cover: FloatArray  # edges along a kernel of free width
+    row: LongArray
+    fixed: FloatArray  # tiles that kernels of fixed width take in each row
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.fixed)
+
+    def widths(self, extent_x: LongArray) -> FloatArray:
+        """Tiles along x in each row."""
+        is_free = self.width == 0
+        taken = np.bincount(self.row[is_free], extent_x[is_free], self.num_rows)
+        return self.fixed + taken
 
 
 class JointSizing:
@@ -67,20 +88,23 @@ class JointSizing:
         self._degree = np.bincount(problem.edges.ravel(), minlength=problem.num)
 
     def choose(
-        self, rows: Rows, flow: Flow, prices: FloatArray, rounds: int, seed: int
+        self, frames: Frames, prices: FloatArray, rounds: int, seed: int
     ) -> Sized | None:
-        """Best labels for the rows at these prices per tile of extent in each row."""
+        """Best labels within the frames at these prices per tile of extent in each row."""
         problem = self._problem
         wafer = problem.graph.wafer
-        row_of = _row_of(rows)
         parts: list[LongArray] = []
         costs: list[FloatArray] = []
         for kernel in range(problem.num):
-            row = row_of[kernel]
-            per_tile = wafer.wire_weight * flow.cover[flow.place[kernel]] + prices[row]
-            gain = self._degree[kernel] * (3 * wafer.adapter_weight + wafer.wire_weight / 2)
-            spread = min(gain / per_tile, problem.tables.width) if per_tile > 0 else 0
-            for labels in self._labels(kernel, int(rows.heights[row]), int(spread)):
+            height, most = int(frames.height[kernel]), int(frames.width[kernel])
+            per_tile = FIXED_PRICE * max(wafer.wire_weight, 1.0)
+            if most == 0:  # free along x, for a price
+                row = frames.row[kernel]
+                per_tile = wafer.wire_weight * float(frames.cover[kernel]) + prices[row]
+                gain = self._degree[kernel] * (3 * wafer.adapter_weight + wafer.wire_weight / 2)
+                spread = min(gain / per_tile, problem.tables.width) if per_tile > 0 else 0.0
+                most = int(self._shapes.widths[kernel, height]) + int(spread)
+            for labels in self._labels(kernel, height, min(most, problem.tables.width)):
                 if len(labels) == 0:
                     return None
                 parts.append(labels)
@@ -93,32 +117,18 @@ class JointSizing:
         )
         generator = np.random.default_rng(seed)
         chosen, cost = choose_labels(choice, self._links, rounds, generator)
-        widths = np.zeros(len(rows.heights))
-        sized = self._size(everything[chosen], rows.heights[row_of], cost)
-        np.add.at(widths, row_of, sized.extent_x)
-        return Sized(
-            sized.executions,
-            sized.is_rotated,
-            sized.extent_x,
-            sized.extent_y,
-            cost - float(widths @ prices),
-        )
+        sized = self._size(everything[chosen], frames.height, cost)
+        return replace(sized, cost=cost - float(frames.widths(sized.extent_x) @ prices))
 
-    def choose_that_fit(
-        self, rows: Rows, flow: Flow, rounds: int = 8, seed: int = 0
-    ) -> Sized | None:
+    def choose_that_fit(self, frames: Frames, rounds: int, seed: int) -> Sized | None:
         """Raise the prices of rows that are too wide until all fit, then lower them again."""
-        num_rows = len(rows.heights)
-        prices, best = np.zeros(num_rows), None
-        step = np.full(num_rows, float(self._problem.graph.wafer.wire_weight) or 1.0)
-        row_of = _row_of(rows)
+        prices, best = np.zeros(frames.num_rows), None
+        step = np.full(frames.num_rows, float(self._problem.graph.wafer.wire_weight) or 1.0)
         for _ in range(PRICE_STEPS):
-            sized = self.choose(rows, flow, prices, rounds, seed)
+            sized = self.choose(frames, prices, rounds, seed)
             if sized is None:
                 break
-            widths = np.zeros(num_rows)
-            np.add.at(widths, row_of, sized.extent_x)
-            is_wide = widths > self._problem.tables.width
+            is_wide = frames.widths(sized.extent_x) > self._problem.tables.width
             if not is_wide.any():
                 if best is None or sized.cost < best.cost:
                     best = sized
@@ -135,7 +145,7 @@ class JointSizing:
         for i, kernel in enumerate(graph.kernels):
             ends = tuple(chosen[self._first[i] : self._first[i + 1]])
             results.append(execution_of(kernel, ends, self._ticks, limit, scale, int(heights[i])))
-        rotated = tuple(bool(chosen[node, 6]) for node in self._first[:-1])
+        rotated = tuple(bool(chosen[node, ROTATED]) for node in self._first[:-1])
         return Sized(
             tuple(result[0] for result in results),
             rotated,
@@ -144,16 +154,13 @@ class JointSizing:
             cost,
         )
 
-    def _labels(self, kernel: int, height: int, spread: int) -> tuple[LongArray, ...]:
-        """Labels whose extent exceeds the least by at most `spread`: others cannot pay."""
-        key = (int(self._problem.tables.kind[kernel]), height, spread)
+    def _labels(self, kernel: int, height: int, width: int) -> tuple[LongArray, ...]:
+        key = (int(self._problem.tables.kind[kernel]), height, width)
         if key not in self._cache:
             graph = self._problem.graph
-            least = int(self._shapes.widths[kernel, height])
-            most = min(self._problem.tables.width, least + spread)
             limit, scale = graph.wafer.memory_limit, graph.time_scale
             ends = kernel_labels(
-                graph.kernels[kernel], self._ticks, limit, scale, most, height
+                graph.kernels[kernel], self._ticks, limit, scale, width, height
             )
             self._cache[key] = ends if len(ends) == 2 else (_distinct(ends[0]),)
         return self._cache[key]
@@ -167,11 +174,4 @@ def _distinct(labels: LongArray) -> LongArray:
     keys = labels[:, [H, W, C, PARITY]]
     code = np.ravel_multi_index(tuple(keys.T), tuple(keys.max(axis=0) + 1))
     _, first = np.unique(code, return_index=True)
-    return np.ascontiguousarray(labels[np.sort(first)][:MAX_LABELS, :NUM_COLUMNS])
-
-
-def _row_of(rows: Rows) -> LongArray:
-    """Row of every kernel."""
-    row_of = np.empty(len(rows.order), np.int64)
-    row_of[rows.order] = np.repeat(np.arange(len(rows.heights)), np.diff(rows.starts))
-    return row_of
+    return np.ascontiguousarray(labels[np.sort(first)][:MAX_LABELS])

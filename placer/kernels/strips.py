@@ -15,10 +15,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from placer.kernels.problem import Problem, Shapes
+from placer.kernels.problem import FAR, Problem, Shapes
 from placer.kernels.shapes import LongArray
 
 FloatArray = NDArray[np.float64]
+
+
+MAX_STACK = 3  # kernels on each other within a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Rows:
     order: LongArray
     starts: LongArray  # [num_rows + 1]
     heights: LongArray  # [num_rows]
+    is_stacked: NDArray[np.bool_]  # per position: stands on the kernel before it
     cost: float  # estimated wire length
 
 
@@ -38,94 +42,201 @@ class Flow:
     order: LongArray
     place: LongArray  # position of every kernel
     cover: FloatArray  # per position
-    crossing: LongArray  # edges from positions <= p to positions > p
-    adjacent: LongArray  # edges between p and p + 1
+    crossing: FloatArray  # edges from positions <= p to positions > p
+    adjacent: FloatArray  # edges between p and p + 1
 
 
-def flow_along(edges: LongArray, order: LongArray) -> Flow:
-    """Count the edges over each position of an order."""
+def flow_along(edges: LongArray, order: LongArray, far: float = 1.0) -> Flow:
+    """Count the edges over each position of an order.
+
+    Edges between kernels that are not neighbours count `far`: to and fro, rows bring their ends
+    closer than the way along the order.
+    """
     num = len(order)
     place = np.empty(num, np.int64)
     place[order] = np.arange(num)
-    cover, crossing, adjacent = np.zeros(num), np.zeros(num, np.int64), np.zeros(num, np.int64)
+    cover, crossing, adjacent = np.zeros(num), np.zeros(num), np.zeros(num)
     for source, target in edges:
         low, high = sorted((place[source], place[target]))
-        cover[low + 1 : high] += 1
-        cover[[low, high]] += 0.5
-        crossing[low:high] += 1
+        weight = 1.0 if high == low + 1 else far
+        cover[low + 1 : high] += weight
+        cover[[low, high]] += weight / 2
+        crossing[low:high] += weight
         adjacent[low] += high == low + 1
     return Flow(order, place, cover, crossing, adjacent)
 
 
-def best_rows(problem: Problem, shapes: Shapes, flow: Flow, wire_weight: float = 1.0) -> Rows | None:
-    """Rows of least estimated wire length (any rows for weight 0), None if none fit."""
-    widths = shapes.widths[flow.order]
-    num, height = len(widths), problem.tables.height
+def best_rows(
+    problem: Problem, shapes: Shapes, flow: Flow, max_stack: int = MAX_STACK, extra: int = 0
+) -> Rows | None:
+    """Rows of least estimated wire length, None if none fit.
+
+    With `extra` rows of tiles above the wafer: the lowest rows, however long their wires.
+    """
+    num, height, width = problem.num, problem.tables.height, problem.tables.width
+    slots = np.empty((max_stack, num, height + 1), np.int64)
+    slots[0] = shapes.widths[flow.order]
+    _stack_widths(shapes.heights[flow.order], width, slots)
     rest = np.append(np.cumsum(shapes.areas[flow.order][::-1])[::-1], 0)
-    costs = np.full((num + 1, height + 1), np.inf)
-    back = np.zeros((num + 1, height + 1, 2), np.int64)
-    _fill_rows(
-        widths, flow.cover * wire_weight, flow.crossing * wire_weight, flow.adjacent * wire_weight,
-        rest, problem.tables.width, costs, back,
-    )  # fmt: skip
-    top = int(np.argmin(costs[num]))
+    costs = np.full((num + 1, height + extra + 1), np.inf)
+    back = np.zeros((num + 1, height + extra + 1, 3), np.int64)
+    _fill_rows(slots, flow.cover, flow.crossing, flow.adjacent, rest, width, costs, back)
+    top = int(np.argmax(np.isfinite(costs[num])) if extra else np.argmin(costs[num]))
     if not np.isfinite(costs[num, top]):
         return None
+    return _trace(flow.order, slots, costs, back, width, top)
+
+
+def _trace(
+    order: LongArray, slots: LongArray, costs: FloatArray, back: LongArray, width: int, top: int
+) -> Rows:
+    """The rows that lead to the last state."""
+    num = len(order)
     starts, heights = [num], []
+    is_stacked = np.zeros(num, np.bool_)
     place, used = num, top
     while place > 0:
-        first, row_height = back[place, used]
-        starts.append(int(first))
-        heights.append(int(row_height))
-        place, used = int(first), used - int(row_height)
+        first, row, has_stacks = back[place, used].tolist()
+        if has_stacks:
+            widths, sizes = np.empty(num + 1, np.int64), np.empty(num + 1, np.int64)
+            _narrowest_slots(slots, first, row, width, widths, sizes)
+            at = place
+            while at > first:
+                is_stacked[at - sizes[at] + 1 : at] = True
+                at -= int(sizes[at])
+        starts.append(first)
+        heights.append(row)
+        place, used = first, used - row
     return Rows(
-        flow.order, np.array(starts[::-1]), np.array(heights[::-1]), float(costs[num, top])
+        order, np.array(starts[::-1]), np.array(heights[::-1]), is_stacked, float(costs[num, top])
     )
 
 
 @njit(cache=True)
+def _stack_widths(heights: LongArray, width: int, slots: LongArray) -> None:
+    """slots[s, p, row] = least width at which kernels p .. p + s fit on each other."""
+    num, tallest = slots.shape[1], slots.shape[2] - 1
+    for s in range(1, slots.shape[0]):
+        for p in range(num):
+            wide = width
+            for row in range(tallest + 1):
+                slots[s, p, row] = FAR
+            if p + s >= num:
+                continue
+            for row in range(tallest, 0, -1):  # from the narrowest to the widest
+                if row == tallest:
+                    wide = 1
+                while wide <= width:
+                    total = 0
+                    for q in range(p, p + s + 1):
+                        total += heights[q, wide]
+                    if total <= row:
+                        break
+                    wide += 1
+                if wide > width:
+                    break
+                slots[s, p, row] = wide
+
+
+@njit(cache=True)
+def _narrowest_slots(
+    slots: LongArray, first: int, row: int, width: int, widths: LongArray, sizes: LongArray
+) -> int:
+    """widths[j] = least width of kernels first .. j - 1 in slots; returns the last j that fits."""
+    num = slots.shape[1]
+    widths[first] = 0
+    for j in range(first + 1, num + 1):
+        widths[j] = FAR
+        for s in range(slots.shape[0]):
+            if j - s - 1 >= first:
+                total = widths[j - s - 1] + slots[s, j - s - 1, row]
+                if total < widths[j]:
+                    widths[j], sizes[j] = total, s + 1
+        if widths[j] > 2 * width:
+            return j - 1
+    return num
+
+
+@njit(cache=True)
+def _row_options(
+    slots: LongArray, cover: FloatArray, tight: LongArray, width: int, i: int, row: int,
+    options: FloatArray, is_stacked: LongArray, widths: LongArray, sizes: LongArray,
+    stack_costs: FloatArray,
+) -> int:  # fmt: skip
+    """options[j] = wire length within a row of kernels i .. j - 1, inf if it is redundant.
+
+    Kernels stand alone if they fit so, else in the narrowest slots. Returns the end of j.
+    """
+    num = slots.shape[1]
+    total, cost, tall, j = 0, 0.0, 0, i
+    while j < num and total + slots[0, j, row] <= width:
+        total += slots[0, j, row]
+        cost += cover[j] * slots[0, j, row]
+        tall = max(tall, tight[j, row])
+        j += 1
+        options[j] = cost if tall == row else np.inf
+        is_stacked[j] = 0
+    alone = j
+    if slots.shape[0] == 1:
+        return alone
+    last = _narrowest_slots(slots, i, row, width, widths, sizes)
+    stack_costs[i] = 0.0
+    end = alone
+    for j in range(i + 1, last + 1):
+        size = sizes[j]
+        most = 0.0
+        for q in range(j - size, j):
+            most = max(most, cover[q])
+        stack_costs[j] = (
+            stack_costs[j - size]
+            + most * slots[size - 1, j - size, row]
+            + 2 * row * (1 - 1 / size)
+        )
+        if j > alone and widths[j] <= width:
+            options[j], is_stacked[j], end = stack_costs[j], 1, j
+        elif j > alone:
+            options[j] = np.inf
+    return end
+
+
+@njit(cache=True)
 def _fill_rows(
-    widths: LongArray,
-    cover: FloatArray,
-    crossing: FloatArray,
-    adjacent: FloatArray,
-    rest: LongArray,
-    width: int,
-    costs: FloatArray,
-    back: LongArray,
-) -> None:
-    """Forward recursion; back[placed, used] = (first kernel of the last row, its height)."""
-    num, height = len(widths), costs.shape[1] - 1
-    tight = np.zeros((num, height + 1), np.int64)  # least height of the same width
+    slots: LongArray, cover: FloatArray, crossing: FloatArray, adjacent: FloatArray,
+    rest: LongArray, width: int, costs: FloatArray, back: LongArray,
+) -> None:  # fmt: skip
+    """Forward recursion; back[placed, used] = (first of the last row, its height, has stacks)."""
+    num, tallest, height = slots.shape[1], slots.shape[2] - 1, costs.shape[1] - 1
+    widths = slots[0]
+    tight = np.zeros((num, tallest + 1), np.int64)  # least height of the same width
     for p in range(num):
-        for y in range(1, height + 1):
+        for y in range(1, tallest + 1):
             tight[p, y] = tight[p, y - 1] if widths[p, y] == widths[p, y - 1] else y
+    options, is_stacked = np.empty(num + 1), np.empty(num + 1, np.int64)
+    narrow, sizes = np.empty(num + 1, np.int64), np.empty(num + 1, np.int64)
+    stack_costs = np.empty(num + 1)
     costs[0, 0] = 0.0
     for i in range(num):
-        for used in range(height):
-            if costs[i, used] == np.inf or rest[i] > width * (height - used):
-                continue
-            last = back[i, used, 1]
-            for row in range(1, height - used + 1):
-                if widths[i, row] > width:
+        for row in range(1, tallest + 1):
+            is_ready = False
+            end = i
+            for used in range(height - row + 1):
+                if costs[i, used] == np.inf:
                     continue
-                cost = costs[i, used]
+                if not is_ready:
+                    end = _row_options(
+                        slots, cover, tight, width, i, row, options, is_stacked, narrow,
+                        sizes, stack_costs,
+                    )  # fmt: skip
+                    is_ready = True
+                start = costs[i, used]
                 if i > 0:
-                    turn = min(widths[i - 1, last], widths[i, row])
-                    cost += crossing[i - 1] * (row + last) / 2 - adjacent[i - 1] * turn
-                total, tall = 0, 0
-                free = width * (height - used - row)
-                for j in range(i, num):
-                    total += widths[j, row]
-                    if total > width:
+                    last = back[i, used, 1]
+                    turn = min(widths[i - 1, last], widths[i, row], width)
+                    start += crossing[i - 1] * (row + last) / 2 - adjacent[i - 1] * turn
+                top, free = used + row, width * (height - used - row)
+                for j in range(end, i, -1):
+                    if rest[j] > free:
                         break
-                    cost += cover[j] * widths[j, row]
-                    tall = max(tall, tight[j, row])
-                    if tall < row or rest[j + 1] > free:
-                        continue  # the same row is found at a lower height; or too little is left
-                    if cost < costs[j + 1, used + row]:
-                        costs[j + 1, used + row] = cost
-                        back[j + 1, used + row, 0] = i
-                        back[j + 1, used + row, 1] = row
-
-
+                    if start + options[j] < costs[j, top]:
+                        costs[j, top] = start + options[j]
+                        back[j, top, 0], back[j, top, 1], back[j, top, 2] = i, row, is_stacked[j]
