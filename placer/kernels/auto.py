@@ -52,10 +52,10 @@ class Portfolio:
     def run(self) -> None:
         problem, search = self._problem, self._search
         edges = problem.graph.edges
-        self._scan_rows(np.array(depth_first_order(problem.num, edges)))
+        self.scan_rows(np.array(depth_first_order(problem.num, edges)))
         if problem.graph.wafer.adapter_weight > 0:
             self._scan_single_row()
-        self._scan_rows(np.array(breadth_first_order(problem.num, edges)))
+        self.scan_rows(np.array(breadth_first_order(problem.num, edges)))
         for number in count():
             if search.is_over:
                 return
@@ -78,14 +78,18 @@ class Portfolio:
         if best is None or candidate.score < NEAR * best.score.total_without_adapters:
             finish(search, self._sizing(ticks), shapes, shelves, 8, search.seed)
 
+    def _is_over(self) -> bool:
+        return self._search.is_over
+
     def _sizing(self, ticks: int) -> JointSizing:
         if ticks not in self._sizings:
             if len(self._sizings) > 3:
                 self._sizings.clear()  # labels of many times would fill the memory
-            self._sizings[ticks] = JointSizing(self._problem, ticks)
+            self._sizings[ticks] = JointSizing(self._problem, ticks, self._is_over)
         return self._sizings[ticks]
 
-    def _scan_rows(self, order: LongArray) -> None:
+    def scan_rows(self, order: LongArray) -> None:
+        """Find the best target time for rows in this order, and judge the best few of them."""
         problem = self._problem
         flow = flow_along(problem.edges, order)
         weight = problem.graph.wafer.wire_weight
@@ -114,7 +118,8 @@ class Portfolio:
             if shapes.widths[:, -1].sum() > problem.tables.width:
                 return None
             frames = frames_of(problem, shapes, shelves)
-            sized = JointSizing(problem, ticks).choose_that_fit(frames, 4, search.seed)
+            sizing = JointSizing(problem, ticks, self._is_over)
+            sized = sizing.choose_that_fit(frames, 4, search.seed)
             return None if sized is None else (sized.cost, sized)
 
         for score, ticks, sized in scan(problem, evaluate):
@@ -133,7 +138,7 @@ class Portfolio:
         shapes = problem.shapes_at(candidate.ticks)
         if number % 3 == 0:
             found = improve_order(
-                problem, shapes, candidate.shelves.order, ORDER_TRIES, generator
+                problem, shapes, candidate.shelves.order, ORDER_TRIES, generator, self._is_over
             )
             if found is not None:
                 self._add(candidate.ticks, found.shelves)
@@ -157,7 +162,20 @@ class Portfolio:
         lower = int(problem.times[max(0, place - int(generator.geometric(0.03)))])
         found = improve_order(
             problem, problem.shapes_at(lower), candidate.shelves.order, ORDER_TRIES, generator,
-            EXTRA_HEIGHT,
+            self._is_over, EXTRA_HEIGHT,
         )  # fmt: skip
         if found is not None and found.beyond == 0:
             self._add(lower, found.shelves)
+
+
+def run_auto(search: Search) -> None:
+    """All of the portfolio, until the time is over."""
+    Portfolio(search).run()
+
+
+def run_strips(search: Search) -> None:
+    """Only its first step: strips and stacks by dynamic programming, in two orders."""
+    problem = search.problem
+    portfolio = Portfolio(search)
+    for find_order in (depth_first_order, breadth_first_order):
+        portfolio.scan_rows(np.array(find_order(problem.num, problem.graph.edges)))

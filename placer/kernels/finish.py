@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placer.kernels.floorplan import align
+from placer.kernels.floorplan import Floorplan, align, overlaps
 from placer.kernels.joint import Frames, JointSizing, Sized
 from placer.kernels.problem import Problem, Shapes
 from placer.kernels.search import Search
@@ -17,6 +17,9 @@ from placer.kernels.shelves import (
     place_shelves,
 )
 from placer.kernels.strips import flow_along
+
+
+ROUNDS = 8  # forests per choice of labels
 
 
 def frames_of(problem: Problem, shapes: Shapes, shelves: Shelves) -> Frames:
@@ -73,3 +76,25 @@ def offer_shelves(search: Search, shelves: Shelves, sized: Sized) -> float:
     if (plan.y + plan.extent_y).max() > wafer.height or (plan.x + plan.extent_x).max() > wafer.width:
         return np.inf
     return search.offer(align(plan, edges, wafer.width, wafer.height), sized)
+
+
+def finish_rectangles(
+    search: Search, sizing: JointSizing, plan: Floorplan, room: LongArray
+) -> float:
+    """Offer a floorplan with the fewest adapters that its widths allow; returns its score.
+
+    `room` [kernel]: tiles along y that a kernel may take, its rectangle being in the middle.
+    """
+    wafer, edges = search.problem.graph.wafer, search.problem.edges
+    zeros = np.zeros(search.problem.num, np.int64)
+    frames = Frames(room, plan.extent_x, zeros.astype(np.float64), zeros, np.zeros(1))
+    sized = sizing.choose(frames, np.zeros(1), ROUNDS, search.seed)
+    if sized is None:
+        return np.inf
+    x = plan.x + (plan.extent_x - sized.extent_x) // 2
+    y = plan.y + (plan.extent_y - sized.extent_y) // 2
+    y = np.clip(y, 0, wafer.height - sized.extent_y)
+    moved = Floorplan(x, y, sized.extent_x, sized.extent_y)
+    if overlaps(*(getattr(moved, name) for name in ("x", "y", "extent_x", "extent_y"))):
+        return finish_rectangles(search, sizing, plan, plan.extent_y)
+    return search.offer(align(moved, edges, wafer.width, wafer.height), sized)

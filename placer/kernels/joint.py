@@ -7,6 +7,7 @@ a price on extent, one per row, raised until all rows fit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,8 +68,10 @@ class Frames:
 class JointSizing:
     """Labels of all kernels at one target time; rows and prices may change."""
 
-    def __init__(self, problem: Problem, ticks: int) -> None:
-        self._problem, self._ticks = problem, ticks
+    def __init__(
+        self, problem: Problem, ticks: int, is_over: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._problem, self._ticks, self._is_over = problem, ticks, is_over
         self._shapes = problem.shapes_at(ticks)
         self._cache: dict[tuple[int, int, int], tuple[LongArray, ...]] = {}
         num_ends = [1 if len(kernel.convs) == 1 else 2 for kernel in problem.graph.kernels]
@@ -121,10 +124,15 @@ class JointSizing:
         return replace(sized, cost=cost - float(frames.widths(sized.extent_x) @ prices))
 
     def choose_that_fit(self, frames: Frames, rounds: int, seed: int) -> Sized | None:
-        """Raise the prices of rows that are too wide until all fit, then lower them again."""
+        """Raise the prices of rows that are too wide until all fit, then lower them again.
+
+        None if they never fit, or if the time is over.
+        """
         prices, best = np.zeros(frames.num_rows), None
         step = np.full(frames.num_rows, float(self._problem.graph.wafer.wire_weight) or 1.0)
         for _ in range(PRICE_STEPS):
+            if self._is_over():
+                return None
             sized = self.choose(frames, prices, rounds, seed)
             if sized is None:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,11 +80,14 @@ def improve_order(
     start: LongArray,
     tries: int,
     generator: np.random.Generator,
+    is_over: Callable[[], bool],
     extra: int = 0,
 ) -> Ordered | None:
-    """Hill climb over orders, sideways steps included."""
+    """Hill climb over orders, sideways steps included; None if it is cut off."""
     best = judge_order(problem, shapes, start, extra)
     for _ in range(tries):
+        if is_over():
+            return None
         order = change_order(start if best is None else best.order, generator)
         found = judge_order(problem, shapes, order, best.beyond if best and best.beyond else extra)
         if found is not None and (best is None or found.rank <= best.rank):

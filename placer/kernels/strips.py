@@ -53,8 +53,9 @@ def flow_along(edges: LongArray, order: LongArray, far: float = 1.0) -> Flow:
     closer than the way along the order.
     """
     num = len(order)
-    place = np.empty(num, np.int64)
+    place = np.full(max(order.max() + 1, edges.max(initial=-1) + 1), -1, np.int64)
     place[order] = np.arange(num)
+    edges = edges[(place[edges] >= 0).all(axis=1)]  # an order may hold a part of the graph
     cover, crossing, adjacent = np.zeros(num), np.zeros(num), np.zeros(num)
     for source, target in edges:
         low, high = sorted((place[source], place[target]))
@@ -73,7 +74,7 @@ def best_rows(
 
     With `extra` rows of tiles above the wafer: the lowest rows, however long their wires.
     """
-    num, height, width = problem.num, problem.tables.height, problem.tables.width
+    num, height, width = len(flow.order), problem.tables.height, problem.tables.width
     slots = np.empty((max_stack, num, height + 1), np.int64)
     slots[0] = shapes.widths[flow.order]
     _stack_widths(shapes.heights[flow.order], width, slots)
