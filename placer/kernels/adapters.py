@@ -61,9 +61,7 @@ def _pair_cost(choice: Choice, links: Links, link: int, i: int, j: int) -> float
     mismatches = (
         (choice.h[i] != choice.h[j]) + (choice.w[i] != choice.w[j]) + (choice.c[i] != choice.c[j])
     )
-    return float(
-        links.adapter * mismatches + links.half * (choice.parity[i] != choice.parity[j])
-    )
+    return float(links.adapter * mismatches + links.half * (choice.parity[i] != choice.parity[j]))
 
 
 @njit(cache=True)
@@ -225,9 +223,7 @@ def choose_labels(
     num = len(choice.starts) - 1
     best = _tables(choice)
     is_in_tree = _spanning_forest(num, links.ends)
-    tree = Links(
-        links.ends[is_in_tree], links.is_tie[is_in_tree], links.adapter, links.half
-    )
+    tree = Links(links.ends[is_in_tree], links.is_tie[is_in_tree], links.adapter, links.half)
     chosen = choice.starts[:-1].copy()
     _solve_forest(choice, tree, np.ones(num, np.bool_), chosen, best)
     kept, lowest = chosen.copy(), float(total_cost(choice, links, chosen))

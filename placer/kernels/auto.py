@@ -20,7 +20,8 @@ from placer.kernels.orders import improve_order
 from placer.kernels.scan import scan
 from placer.kernels.search import Search
 from placer.kernels.shapes import LongArray
-from placer.kernels.shelves import Shelves, anneal_shelves, floorplan_of, shelves_of
+from placer.kernels.shelf_search import anneal_shelves
+from placer.kernels.shelves import Shelves, floorplan_of, shelves_of
 from placer.kernels.strips import Rows, best_rows, flow_along
 
 POOL_SIZE = 12
@@ -146,9 +147,7 @@ class Portfolio:
             hot = TEMPERATURES[number // 3 % len(TEMPERATURES)]
             steps = ANNEAL_STEPS * (1 + number // 30)
             seed = int(generator.integers(1 << 31))
-            annealed = anneal_shelves(
-                problem, shapes, candidate.shelves, steps, hot, COLD, seed
-            )
+            annealed = anneal_shelves(problem, shapes, candidate.shelves, steps, hot, COLD, seed)
             if annealed.shelves is not None:
                 self._add(candidate.ticks, annealed.shelves)
         else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -67,7 +68,7 @@ class Chain:
         cuts = self._balance(cuts)
         return [
             self._part(wafer, first, end)
-            for wafer, (first, end) in enumerate(zip(cuts[:-1], cuts[1:], strict=True))
+            for wafer, (first, end) in enumerate(pairwise(cuts))
             if end > first
         ]
 

@@ -18,7 +18,6 @@ from placer.kernels.shelves import (
 )
 from placer.kernels.strips import flow_along
 
-
 ROUNDS = 8  # forests per choice of labels
 
 
@@ -73,7 +72,9 @@ def offer_shelves(search: Search, shelves: Shelves, sized: Sized) -> float:
     """Place sized kernels in their rows, align and judge them."""
     wafer, edges = search.problem.graph.wafer, search.problem.edges
     plan = place_shelves(shelves, sized.extent_x, sized.extent_y, wafer.width)
-    if (plan.y + plan.extent_y).max() > wafer.height or (plan.x + plan.extent_x).max() > wafer.width:
+    if (plan.y + plan.extent_y).max() > wafer.height or (
+        plan.x + plan.extent_x
+    ).max() > wafer.width:
         return np.inf
     return search.offer(align(plan, edges, wafer.width, wafer.height), sized)
 

@@ -46,9 +46,7 @@ def length_of(plan: Floorplan, edges: LongArray) -> float:
 
 
 @njit(cache=True)
-def overlaps(
-    x: LongArray, y: LongArray, extent_x: LongArray, extent_y: LongArray
-) -> bool:
+def overlaps(x: LongArray, y: LongArray, extent_x: LongArray, extent_y: LongArray) -> bool:
     """Whether two rectangles share a tile."""
     for i in range(len(x)):
         for j in range(i):
@@ -115,7 +113,8 @@ def _best_places(
     )
     if result.status != 0:
         return place
-    return np.rint(result.x[:num]).astype(np.int64)
+    places: LongArray = np.rint(result.x[:num]).astype(np.int64)
+    return places
 
 
 def align(plan: Floorplan, edges: LongArray, width: int, height: int) -> Floorplan:
@@ -128,9 +127,7 @@ def align(plan: Floorplan, edges: LongArray, width: int, height: int) -> Floorpl
         for axis in range(2):
             moved = _align_axis(plan, edges, width, height, axis)
             length = length_of(moved, edges)
-            if length < best and not overlaps(
-                moved.x, moved.y, moved.extent_x, moved.extent_y
-            ):
+            if length < best and not overlaps(moved.x, moved.y, moved.extent_x, moved.extent_y):
                 plan, best = moved, length
         if best == before:
             break

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from placer.errors import InputError
 from placer.kernels.graph import (
@@ -122,7 +123,7 @@ def fully_connected(widths: Sequence[int], wafer: Wafer | None = None) -> Kernel
     """A chain of matrix products: convolutions on an image of one point."""
     builder = _Builder(f"fcnet_{len(widths) - 1}", (1, 1, widths[0]))
     sources: tuple[int, ...] = ()
-    for pair in zip(widths[:-1], widths[1:], strict=True):
+    for pair in pairwise(widths):
         sources = (builder.add("conv", (Conv(1, 1, 1, 1, *pair, 1),), sources),)
     return builder.build(wafer or Wafer())
 

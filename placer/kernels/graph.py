@@ -75,7 +75,7 @@ class KernelGraph:
 
     @property
     def time_scale(self) -> int:
-        """Times are whole numbers in units of 1 / time_scale: the factor R S / T^2 is a fraction."""
+        """Times are whole numbers in units of 1 / time_scale: R S / T^2 may be a fraction."""
         return lcm(*(conv.stride**2 for kernel in self.kernels for conv in kernel.convs))
 
 

@@ -90,9 +90,7 @@ class JointSizing:
         )
         self._degree = np.bincount(problem.edges.ravel(), minlength=problem.num)
 
-    def choose(
-        self, frames: Frames, prices: FloatArray, rounds: int, seed: int
-    ) -> Sized | None:
+    def choose(self, frames: Frames, prices: FloatArray, rounds: int, seed: int) -> Sized | None:
         """Best labels within the frames at these prices per tile of extent in each row."""
         problem = self._problem
         wafer = problem.graph.wafer
@@ -111,13 +109,12 @@ class JointSizing:
                 if len(labels) == 0:
                     return None
                 parts.append(labels)
-                costs.append(per_tile * labels[:, EXTENT])
+                costs.append(float(per_tile) * labels[:, EXTENT].astype(np.float64))
         everything = np.concatenate(parts)
-        choice = Choice(
-            *(np.ascontiguousarray(everything[:, column]) for column in (H, W, C, PARITY, CORE)),
-            np.concatenate(costs),
-            np.cumsum([0, *(len(part) for part in parts)]),
-        )
+        columns = [np.ascontiguousarray(everything[:, i]) for i in (H, W, C, PARITY, CORE)]
+        h, w, c, parity, core = columns
+        starts = np.cumsum([0, *(len(part) for part in parts)])
+        choice = Choice(h, w, c, parity, core, np.concatenate(costs), starts)
         generator = np.random.default_rng(seed)
         chosen, cost = choose_labels(choice, self._links, rounds, generator)
         sized = self._size(everything[chosen], frames.height, cost)
@@ -167,9 +164,7 @@ class JointSizing:
         if key not in self._cache:
             graph = self._problem.graph
             limit, scale = graph.wafer.memory_limit, graph.time_scale
-            ends = kernel_labels(
-                graph.kernels[kernel], self._ticks, limit, scale, width, height
-            )
+            ends = kernel_labels(graph.kernels[kernel], self._ticks, limit, scale, width, height)
             self._cache[key] = ends if len(ends) == 2 else (_distinct(ends[0]),)
         return self._cache[key]
 

@@ -60,7 +60,10 @@ def parse_kgraph(text: str, name: str) -> KernelGraph:
             pairs.append(_edge(line))
         else:
             node = _node(line)
-            (kernels if isinstance(node, Kernel) else ports).append(node)  # type: ignore[arg-type]
+            if isinstance(node, Kernel):
+                kernels.append(node)
+            else:
+                ports.append(node)
     wafer = _wafer(values)
     return _graph(values.get("test", name), kernels, ports, pairs, wafer)
 
@@ -154,7 +157,8 @@ def _graph(
     pairs: list[tuple[int, int, str]],
     wafer: Wafer,
 ) -> KernelGraph:
-    ids = [node.node_id for node in (*kernels, *ports)]
+    nodes: list[Kernel | Port] = [*kernels, *ports]
+    ids = [node.node_id for node in nodes]
     twice = sorted({node_id for node_id in ids if ids.count(node_id) > 1})
     if twice:
         raise InputError(f"duplicate node id {twice[0]}; every node needs an id of its own")
@@ -199,7 +203,8 @@ def format_kgraph(graph: KernelGraph) -> str:
     lines = ["(*", f"test={graph.name}"]
     lines += [f"{key}={getattr(wafer, name):g}" for key, name in _HEADER_FIELDS.items()]
     lines += ["*)", "", "(* Node Definitions *)"]
-    nodes = sorted((*graph.kernels, *graph.ports), key=lambda node: node.node_id)
+    nodes: list[Kernel | Port] = [*graph.kernels, *graph.ports]
+    nodes.sort(key=lambda node: node.node_id)
     lines += [_format_node(node) for node in nodes]
     types = {node.node_id: node.type for node in nodes}
     ids = [kernel.node_id for kernel in graph.kernels]

@@ -98,16 +98,14 @@ def block_labels(
     heads, tails = np.empty((1024, NUM_COLUMNS), np.int64), np.empty((1024, NUM_COLUMNS), np.int64)
     num_heads, num_tails, core = 0, 0, 0
     side = max(most_x, most_y)
-    most_c = np.max(convs[:, 3])
+    most_c = int(np.max(convs[:, 3]))
     k_in, k_out = np.zeros(side + 1, np.int64), np.zeros(side + 1, np.int64)
     for h in range(1, min(first[0], side // 2) + 1):
         for w in range(1, min(first[1], side // (2 * h)) + 1):
             area = h * w
             most = min(most_c, side // area - 1)
             for c in range(1, most + 1):
-                k_in[c] = least_channels(
-                    first, h, w, min(c, first[3]), ticks, limit, scale
-                )
+                k_in[c] = least_channels(first, h, w, min(c, first[3]), ticks, limit, scale)
                 k_out[c] = least_channels(last, h, w, min(c, last[3]), ticks, limit, scale)
             for is_rotated in range(2):
                 along = most_x if is_rotated == 1 else most_y

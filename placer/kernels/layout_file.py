@@ -87,17 +87,16 @@ def layout_document(graph: KernelGraph, layout: Layout, score: Score) -> dict[st
         {"name": kernel.name, "type": kernel.type, **asdict(placed)}
         for kernel, placed in zip(graph.kernels, layout.kernels, strict=True)
     ]
+    numbers = {"slowest": float(score.slowest), "wire_length": float(score.wire_length)}
     return {
         "graph": graph.name,
         "wafer": asdict(graph.wafer),
-        "score": {**asdict(score), "slowest": float(score.slowest), "wire_length": float(score.wire_length)},
+        "score": {**asdict(score), **numbers},
         "kernels": kernels,
     }
 
 
-def to_json(
-    parts: Sequence[tuple[KernelGraph, Layout, Score]], settings: dict[str, Any]
-) -> str:
+def to_json(parts: Sequence[tuple[KernelGraph, Layout, Score]], settings: dict[str, Any]) -> str:
     """One document per wafer, with the settings of the run."""
     wafers = [layout_document(*part) for part in parts]
     return json.dumps({"schema": SCHEMA_VERSION, "settings": settings, "wafers": wafers}, indent=1)
@@ -113,13 +112,14 @@ def from_json(graph: KernelGraph, text: str, wafer: int = 0) -> Layout:
         kernels = []
         for kernel in graph.kernels:
             entry = entries[kernel.name]
-            execution = {
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in entry["execution"].items()
-            }
-            kernels.append(
-                Placed(Execution(**execution), entry["x"], entry["y"], entry["is_rotated"])
+            given = entry["execution"]
+            execution = Execution(
+                given["image_height"],
+                given["image_width"],
+                tuple(given["channels_in"]),
+                tuple(given["channels_out"]),
             )
+            kernels.append(Placed(execution, entry["x"], entry["y"], entry["is_rotated"]))
     except (KeyError, IndexError, TypeError) as error:
         raise InputError(f"layout: {error} is missing or does not belong") from error
     return Layout(tuple(kernels))

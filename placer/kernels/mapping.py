@@ -21,8 +21,6 @@ class Mapping:
 
 def make_mapping(problem: Problem, plan: Floorplan, sized: Sized, rules: OutRules) -> Mapping:
     """The layout of a floorplan whose rectangles have the extents of the sized kernels."""
-    placed = zip(
-        sized.executions, plan.x.tolist(), plan.y.tolist(), sized.is_rotated, strict=True
-    )
+    placed = zip(sized.executions, plan.x.tolist(), plan.y.tolist(), sized.is_rotated, strict=True)
     layout = Layout(tuple(Placed(*parts) for parts in placed))
     return Mapping(layout, judge(problem.graph, layout, rules))

@@ -19,7 +19,7 @@ from placer.kernels.problem import Problem, Shapes
 from placer.kernels.search import Search
 from placer.kernels.shapes import LongArray
 from placer.kernels.shelves import floorplan_of, shelves_of
-from placer.kernels.strips import Flow, FloatArray, Rows, flow_along
+from placer.kernels.strips import FloatArray, Flow, Rows, flow_along
 
 MAX_NODES = 300_000  # rows tried at one time
 NEIGHBOURS = 400  # times looked at above the smallest feasible one

@@ -62,7 +62,7 @@ def fewest_channels(conv: LongArray, h: int, w: int, c: int, memory_limit: int) 
 def _fill(convs: LongArray, side: int, memory_limit: int, scale: int, cells: LongArray) -> None:
     """Every legal (h, w, c): walk from the fewest channels k to ever faster ones."""
     num = len(convs)
-    most_c = np.max(convs[:, 3])
+    most_c = int(np.max(convs[:, 3]))
     k, passes, ticks = np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num, np.int64)
     for h in range(1, min(convs[0, 0], side // 2) + 1):
         for w in range(1, min(convs[0, 1], side // (2 * h)) + 1):

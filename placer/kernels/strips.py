@@ -155,7 +155,7 @@ def _narrowest_slots(
                     widths[j], sizes[j] = total, s + 1
         if widths[j] > 2 * width:
             return j - 1
-    return num
+    return int(num)
 
 
 @njit(cache=True)
@@ -189,9 +189,7 @@ def _row_options(
         for q in range(j - size, j):
             most = max(most, cover[q])
         stack_costs[j] = (
-            stack_costs[j - size]
-            + most * slots[size - 1, j - size, row]
-            + 2 * row * (1 - 1 / size)
+            stack_costs[j - size] + most * slots[size - 1, j - size, row] + 2 * row * (1 - 1 / size)
         )
         if j > alone and widths[j] <= width:
             options[j], is_stacked[j], end = stack_costs[j], 1, j

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from placer.annealing.random import RngState, below, rng_state, uniform
 from placer.kernels.finish import finish_rectangles
 from placer.kernels.floorplan import Floorplan
 from placer.kernels.graph import depth_first_order
@@ -33,7 +34,7 @@ def run_tbs(search: Search) -> None:
     repeat = 0
     while not search.is_over:
         looseness = LOOSENESS[repeat % len(LOOSENESS)] ** (1 + repeat // len(LOOSENESS) % 3)
-        place = np.searchsorted(problem.times, problem.bound * looseness)
+        place = int(np.searchsorted(problem.times, problem.bound * looseness))
         ticks = int(problem.times[min(place, len(problem.times) - 1)])
         steps = STEPS * (1 + repeat // len(LOOSENESS))
         plan = anneal_twins(
@@ -46,15 +47,13 @@ def run_tbs(search: Search) -> None:
             return
 
 
-def anneal_twins(
-    problem: Problem, shapes: Shapes, steps: int, seed: int
-) -> Floorplan | None:
+def anneal_twins(problem: Problem, shapes: Shapes, steps: int, seed: int) -> Floorplan | None:
     """The best legal floorplan that one run at a target time finds."""
     order = np.array(depth_first_order(problem.num, problem.graph.edges))
     boxes = np.zeros((4, problem.num), np.int64)
     width, height = problem.tables.width, problem.tables.height
     is_legal = _anneal(
-        shapes.widths, problem.edges, order, width, height, steps, seed, boxes
+        shapes.widths, problem.edges, order, width, height, steps, rng_state(seed), boxes
     )
     return Floorplan(*boxes) if is_legal else None
 
@@ -82,7 +81,9 @@ def _pack(
 
 
 @njit(cache=True)
-def _price(boxes: LongArray, edges: LongArray, wide: int, high: int, width: int, height: int) -> float:
+def _price(
+    boxes: LongArray, edges: LongArray, wide: int, high: int, width: int, height: int
+) -> float:
     total = 0
     for e in range(len(edges)):
         u, v = edges[e, 0], edges[e, 1]
@@ -92,10 +93,10 @@ def _price(boxes: LongArray, edges: LongArray, wide: int, high: int, width: int,
 
 
 @njit(cache=True)
-def _reshape(widths: LongArray, extents: LongArray, kernel: int, width: int) -> None:
+def _reshape(widths: LongArray, extents: LongArray, kernel: int, width: int, rng: RngState) -> None:
     """Another shape: a random height, and the least width for it."""
     for _ in range(20):
-        tall = np.random.randint(1, widths.shape[1])
+        tall = 1 + below(rng, widths.shape[1] - 1)
         if widths[kernel, tall] <= width:
             extents[0, kernel], extents[1, kernel] = widths[kernel, tall], tall
             return
@@ -104,33 +105,33 @@ def _reshape(widths: LongArray, extents: LongArray, kernel: int, width: int) -> 
 @njit(cache=True)
 def _anneal(
     widths: LongArray, edges: LongArray, order: LongArray, width: int, height: int, steps: int,
-    seed: int, best: LongArray,
+    rng: RngState, best: LongArray,
 ) -> bool:  # fmt: skip
-    np.random.seed(seed)
+    """`best` becomes the boxes of the best legal packing; returns whether there is one."""
     num = len(order)
     inorder, value = order.copy(), np.arange(num)
     at = np.arange(num)  # position of each value
     extents, boxes = np.zeros((2, num), np.int64), np.zeros((4, num), np.int64)
     for kernel in range(num):
         extents[0, kernel], extents[1, kernel] = widths[kernel, height], height
-        _reshape(widths, extents, kernel, width)
+        _reshape(widths, extents, kernel, width, rng)
     wide, high = _pack(inorder, value, extents, boxes)
     current, lowest = _price(boxes, edges, wide, high, width, height), np.inf
     for step in range(steps):
         temperature = HOT * (COLD / HOT) ** (step / steps)
-        kind = np.random.randint(3)
-        p, q = np.random.randint(num), np.random.randint(num)
+        kind = below(rng, 3)
+        p, q = below(rng, num), below(rng, num)
         old_x, old_y = extents[0, p], extents[1, p]
         v = min(p, num - 2) if num > 1 else 0
         if kind == 0:
-            _reshape(widths, extents, p, width)
+            _reshape(widths, extents, p, width, rng)
         elif kind == 1:
             inorder[p], inorder[q] = inorder[q], inorder[p]
         elif num > 1:
             _rotate(value, at, v)
         wide, high = _pack(inorder, value, extents, boxes)
         price = _price(boxes, edges, wide, high, width, height)
-        if price <= current or np.random.random() < np.exp((current - price) / temperature):
+        if price <= current or uniform(rng) < np.exp((current - price) / temperature):
             current = price
             if wide <= width and high <= height and price < lowest:
                 lowest = price
