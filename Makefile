@@ -5,10 +5,10 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate compare improve tune streaming-bench test test-fast bench lint format clean
+.PHONY: help install demo dataset train model evaluate compare improve tune streaming-bench test test-fast bench kernels-bench lint format clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## create .venv with Python 3.11 and install everything into it
 
@@ -73,6 +73,9 @@ tune: $(STAMP)  ## search for better settings of training; ARGS="search.trials=2
 bench: $(STAMP)  ## measure the speed of the simulator, the placer, the encoding and the learned model
 	$(PYTHON) -m placer.bench
 	$(PYTHON) -m costmodel.bench
+
+kernels-bench: $(STAMP)  ## kernel mapper: engines on public and generated graphs against published figures; ARGS="time_limit=20 ..."
+	$(PYTHON) -m placer.kernels.bench $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	$(PYTHON) -m ruff check

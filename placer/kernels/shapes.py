@@ -22,8 +22,7 @@ from placer.kernels.graph import Kernel, KernelGraph
 LongArray = NDArray[np.int64]
 
 NEVER = np.int64(1 << 60)  # ticks of what cannot be
-# columns of a convolution in arrays
-HEIGHT, WIDTH, WINDOW, CHANNELS_IN, CHANNELS_OUT, STRIDE2, IMAGE = range(7)
+LARGEST_SIDE = 1 << 13  # of grids that are suggested
 
 
 def conv_array(kernel: Kernel) -> LongArray:
@@ -154,26 +153,41 @@ def _fits(table: LongArray, width: int, height: int) -> bool:
     return bool(upright or rotated)
 
 
+@njit(cache=True)
+def _has_kernel(convs: LongArray, side: int, memory_limit: int) -> bool:
+    """Whether any legal kernel fits a square grid."""
+    for h in range(1, min(convs[0, 0], side // 2) + 1):
+        for w in range(1, min(convs[0, 1], side // (2 * h)) + 1):
+            for c in range(1, min(np.max(convs[:, 3]), side // (h * w) - 1) + 1):
+                total, is_legal = 0, True
+                for i in range(len(convs)):
+                    k = fewest_channels(convs[i], h, w, min(c, convs[i, 3]), memory_limit)
+                    is_legal = is_legal and k <= convs[i, 4]
+                    total += k
+                if is_legal and 3 * total <= side:
+                    return True
+    return False
+
+
 def _why_it_does_not_fit(graph: KernelGraph, kernel: Kernel) -> str:
     """Which kernel is too large, and how large a square grid would have to be for it."""
-    wafer, data = graph.wafer, conv_array(kernel).tobytes()
-    for side in range(2, 4096):
-        if side > 64 and side % 16:
-            continue  # the tables of large grids take a while
-        if _cells(kernel.convs, data, side, wafer.memory_limit, graph.time_scale).min() < NEVER:
-            smallest = next(
-                s
-                for s in range(max(side - 16, 2), side + 1)
-                if _cells(kernel.convs, data, s, wafer.memory_limit, graph.time_scale).min() < NEVER
-            )
-            return (
-                f"kernel {kernel.name} does not fit the grid of {wafer.width} x {wafer.height} "
-                f"tiles with {wafer.memory_limit} memory per tile; the smallest square grid that "
-                f"would do for it is {smallest} x {smallest}"
-            )
+    wafer, convs = graph.wafer, conv_array(kernel)
+    low, high = 1, LARGEST_SIDE
+    if not _has_kernel(convs, high, wafer.memory_limit):
+        return (
+            f"kernel {kernel.name} exceeds the memory limit {wafer.memory_limit} per tile however "
+            f"it is unrolled, on grids up to {high} x {high}; raise memlimit"
+        )
+    while low < high:
+        middle = (low + high) // 2
+        if _has_kernel(convs, middle, wafer.memory_limit):
+            high = middle
+        else:
+            low = middle + 1
     return (
-        f"kernel {kernel.name} exceeds the memory limit {wafer.memory_limit} per tile however it "
-        "is unrolled, on grids up to 4096 x 4096; raise memlimit"
+        f"kernel {kernel.name} does not fit the grid of {wafer.width} x {wafer.height} tiles with "
+        f"{wafer.memory_limit} memory per tile; the smallest square grid that would do for it is "
+        f"{low} x {low}"
     )
 
 
