@@ -158,7 +158,7 @@ def _has_kernel(convs: LongArray, side: int, memory_limit: int) -> bool:
     """Whether any legal kernel fits a square grid."""
     for h in range(1, min(convs[0, 0], side // 2) + 1):
         for w in range(1, min(convs[0, 1], side // (2 * h)) + 1):
-            for c in range(1, min(np.max(convs[:, 3]), side // (h * w) - 1) + 1):
+            for c in range(1, min(int(np.max(convs[:, 3])), side // (h * w) - 1) + 1):
                 total, is_legal = 0, True
                 for i in range(len(convs)):
                     k = fewest_channels(convs[i], h, w, min(c, convs[i, 3]), memory_limit)
