@@ -12,7 +12,7 @@ from itertools import count
 
 import numpy as np
 
-from placer.kernels.finish import finish, frames_of, offer_shelves
+from placer.kernels.finish import finish, finish_rectangles, frames_of, offer_shelves
 from placer.kernels.floorplan import length_of
 from placer.kernels.graph import breadth_first_order, depth_first_order
 from placer.kernels.joint import JointSizing, Sized
@@ -28,6 +28,7 @@ POOL_SIZE = 12
 NEAR = 1.004  # what scores this close to the best, adapters left out, is sized jointly
 TEMPERATURES = (2.0, 40.0, 8.0, 100.0)  # tiles of wire, where annealing begins
 COLD = 0.3
+ROUNDS = 8  # forests per joint choice
 ANNEAL_STEPS = 60_000
 ORDER_TRIES = 24
 EXTRA_HEIGHT = 24  # tiles above the wafer that a search for lower times begins with
@@ -49,6 +50,7 @@ class Portfolio:
         self._search, self._problem = search, search.problem
         self._pool: dict[int, Candidate] = {}  # the best for each time
         self._sizings: dict[int, JointSizing] = {}
+        self._leader: Candidate | None = None  # what the best mapping came from
 
     def run(self) -> None:
         problem, search = self._problem, self._search
@@ -77,7 +79,18 @@ class Portfolio:
             del self._pool[worst.ticks]
         best = search.best
         if best is None or candidate.score < NEAR * best.score.total_without_adapters:
-            finish(search, self._sizing(ticks), shapes, shelves, 8, search.seed)
+            self._finish(candidate, ROUNDS, search.seed)
+
+    def _finish(self, candidate: Candidate, rounds: int, seed: int) -> None:
+        """Size, align and judge a candidate, as it is and jointly."""
+        search, ticks = self._search, candidate.ticks
+        before = search.best
+        shapes = self._problem.shapes_at(ticks)
+        plan = floorplan_of(self._problem, shapes, candidate.shelves)
+        finish_rectangles(search, self._sizing(ticks), plan, plan.extent_y)
+        finish(search, self._sizing(ticks), shapes, candidate.shelves, rounds, seed)
+        if search.best is not before:
+            self._leader = candidate
 
     def _is_over(self) -> bool:
         return self._search.is_over
@@ -125,33 +138,46 @@ class Portfolio:
 
         for score, ticks, sized in scan(problem, evaluate):
             if search.best is None or score < NEAR * search.best.score.total:
+                before = search.best
                 offer_shelves(search, shelves, sized)
+                if search.best is not before:
+                    self._leader = Candidate(score, ticks, shelves)
                 self._add(ticks, shelves)
             if search.is_over:
                 return
 
     def _round(self, number: int) -> None:
-        """Orders, then annealing, on one candidate; now and then a lower time."""
+        """One kind of search, in turn, on a candidate that is likely to be good."""
         problem, search = self._problem, self._search
         generator = np.random.default_rng((search.seed, number))
         ranked = sorted(self._pool.values(), key=lambda item: item.score)
         candidate = ranked[min(int(generator.geometric(0.5)) - 1, len(ranked) - 1)]
-        shapes = problem.shapes_at(candidate.ticks)
-        if number % 3 == 0:
-            found = improve_order(
-                problem, shapes, candidate.shelves.order, ORDER_TRIES, generator, self._is_over
-            )
-            if found is not None:
-                self._add(candidate.ticks, found.shelves)
-        elif number % 3 == 1:
-            hot = TEMPERATURES[number // 3 % len(TEMPERATURES)]
-            steps = ANNEAL_STEPS * (1 + number // 30)
-            seed = int(generator.integers(1 << 31))
-            annealed = anneal_shelves(problem, shapes, candidate.shelves, steps, hot, COLD, seed)
-            if annealed.shelves is not None:
-                self._add(candidate.ticks, annealed.shelves)
-        else:
+        if self._leader is not None and number % 8 < 4:
+            candidate = self._leader
+        kind = number % 4
+        if kind == 0:
+            self._try_orders(candidate, generator)
+        elif kind == 1:
+            self._try_annealing(candidate, number // 4, int(generator.integers(1 << 31)))
+        elif kind == 2:
             self._try_lower_time(ranked[0], generator)
+        elif problem.graph.wafer.adapter_weight > 0:
+            self._finish(candidate, 3 * ROUNDS, int(generator.integers(1 << 31)))
+
+    def _try_orders(self, candidate: Candidate, generator: np.random.Generator) -> None:
+        shapes = self._problem.shapes_at(candidate.ticks)
+        order = candidate.shelves.order
+        found = improve_order(self._problem, shapes, order, ORDER_TRIES, generator, self._is_over)
+        if found is not None:
+            self._add(candidate.ticks, found.shelves)
+
+    def _try_annealing(self, candidate: Candidate, repeat: int, seed: int) -> None:
+        hot = TEMPERATURES[repeat % len(TEMPERATURES)]
+        steps = ANNEAL_STEPS * (1 + repeat // 8)
+        shapes = self._problem.shapes_at(candidate.ticks)
+        found = anneal_shelves(self._problem, shapes, candidate.shelves, steps, hot, COLD, seed)
+        if found.shelves is not None:
+            self._add(candidate.ticks, found.shelves)
 
     def _try_lower_time(self, candidate: Candidate, generator: np.random.Generator) -> None:
         problem = self._problem
