@@ -17,6 +17,7 @@ from placer.kernels.check import adapter_cost
 from placer.kernels.draw import draw_layout
 from placer.kernels.layout_file import format_layout, to_json
 from placer.kernels.mapping import Mapping
+from placer.kernels.variants import find_variants
 
 
 class BestLine:
@@ -54,7 +55,10 @@ class BestLine:
 
 
 def show(parts: Sequence[Part], bounds: Sequence[float], console: Console) -> None:
-    """A table with one row per wafer."""
+    """How many ways there are to execute each kernel, and a table with one row per wafer."""
+    kinds = {kernel.convs: (kernel, part.graph) for part in parts for kernel in part.graph.kernels}
+    variants = sum(len(find_variants(*kind)) for kind in kinds.values())
+    console.print(f"{len(kinds)} kinds of kernels, {variants:,} non-dominated variants")
     numbers = (
         "kernels", "deltaT", "bound", "wire length", "adapters", "with min(c,k)", "score",
         "without adapters", "utilisation",

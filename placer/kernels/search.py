@@ -26,7 +26,6 @@ class Search:
     seed: int = 0
     rules: OutRules = field(default_factory=lambda: DEFAULT_OUT_RULES)
     on_better: Callable[[Mapping], None] | None = None
-    ignores_adapters: bool = False
     best: Mapping | None = None
     _begin: float = field(default_factory=time.perf_counter)
 

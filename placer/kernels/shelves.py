@@ -64,16 +64,6 @@ def shelves_of(rows: Rows) -> Shelves:
     return shelves
 
 
-def rows_of(shelves: Shelves) -> Rows:
-    """The rows of a state."""
-    starts = np.flatnonzero(shelves.begin == NEW_ROW)
-    heights = shelves.height[starts]
-    is_stacked = shelves.begin == STACKED
-    return Rows(
-        shelves.order.copy(), np.append(starts, len(shelves.order)), heights, is_stacked, 0.0
-    )
-
-
 @njit(cache=True)
 def slot_width(tables: Tables, order: LongArray, first: int, end: int, height: int) -> int:
     """Least width at which the kernels of a slot fit on each other, more than `width` if none."""

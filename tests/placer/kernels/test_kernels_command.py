@@ -38,6 +38,7 @@ def test_a_mapping_is_written_drawn_and_printed(
     text = capsys.readouterr().out
     assert f"{score.total:,.1f}" in text
     assert "utilisation" in text
+    assert "4 kinds of kernels" in text
 
 
 def test_chains_write_one_file_per_wafer(
