@@ -13,8 +13,6 @@ from placer.kernels.shapes import LongArray
 from placer.kernels.shelves import Shelves, floorplan_of, shelves_of
 from placer.kernels.strips import best_rows, flow_along
 
-FAR_WEIGHTS = (1.0, 0.25)  # of edges between kernels that are not neighbours
-
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
@@ -34,22 +32,17 @@ def judge_order(
     problem: Problem, shapes: Shapes, order: LongArray, extra: int = 0
 ) -> Ordered | None:
     """The best rows of an order at a target time; up to `extra` tiles above the wafer."""
-    best: Ordered | None = None
-    num_neighbours = np.abs(np.diff(np.argsort(order)[problem.edges], axis=1)).max(initial=1)
-    for far in FAR_WEIGHTS[: 1 if num_neighbours <= 1 else 2]:
-        rows = best_rows(problem, shapes, flow_along(problem.edges, order, far))
-        if rows is None:
-            break
-        shelves = shelves_of(rows)
-        length = length_of(floorplan_of(problem, shapes, shelves), problem.edges)
-        if best is None or length < best.wire_length:
-            best = Ordered(order, 0, length, shelves)
-    if best is None and extra > 0:
-        rows = best_rows(problem, shapes, flow_along(problem.edges, order), extra=extra)
-        if rows is not None:
-            beyond = int(rows.heights.sum()) - problem.tables.height
-            best = Ordered(order, max(beyond, 0), rows.cost, shelves_of(rows))
-    return best
+    flow = flow_along(problem.edges, order)
+    rows = best_rows(problem, shapes, flow)
+    beyond = 0
+    if rows is None and extra > 0:
+        rows = best_rows(problem, shapes, flow, extra=extra)
+        beyond = 0 if rows is None else int(rows.heights.sum()) - problem.tables.height
+    if rows is None:
+        return None
+    shelves = shelves_of(rows)
+    length = length_of(floorplan_of(problem, shapes, shelves), problem.edges)
+    return Ordered(order, max(beyond, 0), length, shelves)
 
 
 def change_order(order: LongArray, generator: np.random.Generator) -> LongArray:

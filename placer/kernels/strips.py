@@ -3,8 +3,9 @@
 The kernels follow one order; a row takes the next few of them, each as narrow as the height of the
 row allows; rows go to and fro, so that the last kernel of a row is below the first of the next.
 The wire length of a row is the sum of `cover * width`, cover being the number of edges that pass a
-kernel (those that end in it count half). After B. Jiang et al., "CU.POKer" (ICCAD 2020) and the
-strips and stacks of the ISPD 2020 contest, with wire length in the recursion.
+kernel (those that end in it count half); edges round a turn are shorter. After B. Jiang et al.,
+"CU.POKer" (ICCAD 2020) and the strips and stacks of another team of the ISPD 2020 contest, with
+wire length in the recursion.
 """
 
 from __future__ import annotations
@@ -44,27 +45,27 @@ class Flow:
     cover: FloatArray  # per position
     crossing: FloatArray  # edges from positions <= p to positions > p
     adjacent: FloatArray  # edges between p and p + 1
+    ends: LongArray  # [num_edges, 2] positions, the smaller first
+    over: LongArray  # edges that cross each gap, gap by gap
+    over_start: LongArray  # [num + 1] where those of the gap before a position begin in `over`
 
 
-def flow_along(edges: LongArray, order: LongArray, far: float = 1.0) -> Flow:
-    """Count the edges over each position of an order.
-
-    Edges between kernels that are not neighbours count `far`: to and fro, rows bring their ends
-    closer than the way along the order.
-    """
+def flow_along(edges: LongArray, order: LongArray) -> Flow:
+    """Count the edges over each position of an order, which may hold a part of the graph."""
     num = len(order)
     place = np.full(max(order.max() + 1, edges.max(initial=-1) + 1), -1, np.int64)
     place[order] = np.arange(num)
-    edges = edges[(place[edges] >= 0).all(axis=1)]  # an order may hold a part of the graph
+    ends = np.sort(place[edges[(place[edges] >= 0).all(axis=1)]], axis=1)
     cover, crossing, adjacent = np.zeros(num), np.zeros(num), np.zeros(num)
-    for source, target in edges:
-        low, high = sorted((place[source], place[target]))
-        weight = 1.0 if high == low + 1 else far
-        cover[low + 1 : high] += weight
-        cover[[low, high]] += weight / 2
-        crossing[low:high] += weight
+    for low, high in ends:
+        cover[low + 1 : high] += 1
+        cover[[low, high]] += 0.5
+        crossing[low:high] += 1
         adjacent[low] += high == low + 1
-    return Flow(order, place, cover, crossing, adjacent)
+    gaps = [np.flatnonzero((ends[:, 0] < p) & (p <= ends[:, 1])) for p in range(num)]
+    over = np.concatenate(gaps).astype(np.int64)
+    starts = np.cumsum([0, *(len(gap) for gap in gaps)])
+    return Flow(order, place, cover, crossing, adjacent, ends, over, starts)
 
 
 def best_rows(
@@ -81,7 +82,7 @@ def best_rows(
     rest = np.append(np.cumsum(shapes.areas[flow.order][::-1])[::-1], 0)
     costs = np.full((num + 1, height + extra + 1), np.inf)
     back = np.zeros((num + 1, height + extra + 1, 3), np.int64)
-    _fill_rows(slots, flow.cover, flow.crossing, flow.adjacent, rest, width, costs, back)
+    _fill_rows(slots, flow.cover, flow.ends, flow.over, flow.over_start, rest, width, costs, back)
     top = int(np.argmax(np.isfinite(costs[num])) if extra else np.argmin(costs[num]))
     if not np.isfinite(costs[num, top]):
         return None
@@ -199,22 +200,48 @@ def _row_options(
 
 
 @njit(cache=True)
+def _turn(
+    before: LongArray, after: LongArray, ends: LongArray, over: LongArray, i: int, first: int,
+    width: int, beyond: FloatArray, within: FloatArray,
+) -> None:  # fmt: skip
+    """What the edges over a gap save, as rows go to and fro, against the way along the order.
+
+    With distances d to the side of the turn, an edge is |d_u - d_v| long instead of d_u + d_v.
+    `beyond`: its end lies behind the row that begins at i; `within`: in it. `before` and `after`
+    are sums of widths at the heights of the last row, which begins at `first`, and of this one.
+    """
+    for e in range(len(over)):
+        u, v = ends[over[e], 0], ends[over[e], 1]
+        source, target = 0.0, min((after[v] + after[v + 1]) / 2 - after[i], width)
+        if u >= first:
+            source = min(before[i] - (before[u] + before[u + 1]) / 2, width)
+            within[e] = 2 * min(source, target)
+        else:
+            within[e] = 2 * target
+        beyond[e] = 2 * source
+
+
+@njit(cache=True)
 def _fill_rows(
-    slots: LongArray, cover: FloatArray, crossing: FloatArray, adjacent: FloatArray,
+    slots: LongArray, cover: FloatArray, ends: LongArray, over: LongArray, over_start: LongArray,
     rest: LongArray, width: int, costs: FloatArray, back: LongArray,
 ) -> None:  # fmt: skip
     """Forward recursion; back[placed, used] = (first of the last row, its height, has stacks)."""
     num, tallest, height = slots.shape[1], slots.shape[2] - 1, costs.shape[1] - 1
     widths = slots[0]
     tight = np.zeros((num, tallest + 1), np.int64)  # least height of the same width
+    sums = np.zeros((tallest + 1, num + 1), np.int64)  # widths of all kernels before
     for p in range(num):
         for y in range(1, tallest + 1):
             tight[p, y] = tight[p, y - 1] if widths[p, y] == widths[p, y - 1] else y
+            sums[y, p + 1] = sums[y, p] + min(widths[p, y], width)
     options, is_stacked = np.empty(num + 1), np.empty(num + 1, np.int64)
     narrow, sizes = np.empty(num + 1, np.int64), np.empty(num + 1, np.int64)
     stack_costs = np.empty(num + 1)
+    beyond, within = np.empty(len(ends)), np.empty(len(ends))
     costs[0, 0] = 0.0
     for i in range(num):
+        gap = over[over_start[i] : over_start[i + 1]]
         for row in range(1, tallest + 1):
             is_ready = False
             end = i
@@ -227,15 +254,18 @@ def _fill_rows(
                         sizes, stack_costs,
                     )  # fmt: skip
                     is_ready = True
-                start = costs[i, used]
-                if i > 0:
-                    last = back[i, used, 1]
-                    turn = min(widths[i - 1, last], widths[i, row], width)
-                    start += crossing[i - 1] * (row + last) / 2 - adjacent[i - 1] * turn
+                start, last = costs[i, used], back[i, used, 1]
                 top, free = used + row, width * (height - used - row)
+                if end == i or rest[end] > free:
+                    continue
+                _turn(sums[last], sums[row], ends, gap, i, back[i, used, 0], width, beyond, within)
+                start += len(gap) * (row + last) / 2
                 for j in range(end, i, -1):
                     if rest[j] > free:
                         break
-                    if start + options[j] < costs[j, top]:
-                        costs[j, top] = start + options[j]
+                    cost = start + options[j]
+                    for e in range(len(gap)):
+                        cost -= within[e] if ends[gap[e], 1] < j else beyond[e]
+                    if cost < costs[j, top]:
+                        costs[j, top] = cost
                         back[j, top, 0], back[j, top, 1], back[j, top, 2] = i, row, is_stacked[j]
