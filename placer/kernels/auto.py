@@ -13,7 +13,7 @@ from itertools import count
 import numpy as np
 
 from placer.kernels.finish import finish, finish_rectangles, frames_of, offer_shelves
-from placer.kernels.floorplan import length_of
+from placer.kernels.floorplan import align, length_of
 from placer.kernels.graph import breadth_first_order, depth_first_order
 from placer.kernels.joint import JointSizing, Sized
 from placer.kernels.orders import improve_order
@@ -68,7 +68,9 @@ class Portfolio:
         """Enter a candidate, and judge it if it is new and near the best."""
         problem, search = self._problem, self._search
         shapes = problem.shapes_at(ticks)
-        length = length_of(floorplan_of(problem, shapes, shelves), problem.edges)
+        plan = floorplan_of(problem, shapes, shelves)
+        aligned = align(plan, problem.edges, problem.tables.width, problem.tables.height)
+        length = length_of(aligned, problem.edges)
         candidate = Candidate(problem.score(ticks, length), ticks, shelves)
         known = self._pool.get(ticks)
         if known is not None and known.score <= candidate.score:
@@ -78,6 +80,8 @@ class Portfolio:
             worst = max(self._pool.values(), key=lambda item: item.score)
             del self._pool[worst.ticks]
         best = search.best
+        if search.is_over:
+            return
         if best is None or candidate.score < NEAR * best.score.total_without_adapters:
             self._finish(candidate, ROUNDS, search.seed)
 
@@ -118,7 +122,8 @@ class Portfolio:
             if self._search.is_over:
                 break
         for _, ticks, shelves in sorted(found, key=lambda item: item[0])[: POOL_SIZE // 2]:
-            self._add(ticks, shelves)
+            if not self._search.is_over:
+                self._add(ticks, shelves)
 
     def _scan_single_row(self) -> None:
         """One row of full height, sized with adapters at every time that is looked at."""

@@ -201,24 +201,27 @@ def _row_options(
 
 @njit(cache=True)
 def _turn(
-    before: LongArray, after: LongArray, ends: LongArray, over: LongArray, i: int, first: int,
-    width: int, beyond: FloatArray, within: FloatArray,
+    sums: LongArray, ends: LongArray, over: LongArray, i: int, row: int, first: int, last: int,
+    second: int, second_last: int, width: int, beyond: FloatArray, within: FloatArray,
 ) -> None:  # fmt: skip
     """What the edges over a gap save, as rows go to and fro, against the way along the order.
 
-    With distances d to the side of the turn, an edge is |d_u - d_v| long instead of d_u + d_v.
-    `beyond`: its end lies behind the row that begins at i; `within`: in it. `before` and `after`
-    are sums of widths at the heights of the last row, which begins at `first`, and of this one.
+    With distances d to the side of the turn, an edge to the next row is |d_u - d_v| long instead of
+    d_u + d_v, and one over a whole row |width - d_u - d_v| instead of d_u + width + d_v. `beyond`:
+    the edge ends behind the row that begins at i; `within`: in it. The last row begins at `first`
+    and is `last` high, the one before it begins at `second`.
     """
     for e in range(len(over)):
         u, v = ends[over[e], 0], ends[over[e], 1]
-        source, target = 0.0, min((after[v] + after[v + 1]) / 2 - after[i], width)
+        target = min((sums[row, v] + sums[row, v + 1]) / 2 - sums[row, i], width)
+        beyond[e] = within[e] = 0.0
         if u >= first:
-            source = min(before[i] - (before[u] + before[u + 1]) / 2, width)
-            within[e] = 2 * min(source, target)
-        else:
-            within[e] = 2 * target
-        beyond[e] = 2 * source
+            source = min(sums[last, i] - (sums[last, u] + sums[last, u + 1]) / 2, width)
+            beyond[e], within[e] = 2 * source, 2 * min(source, target)
+        elif u >= second:
+            before = sums[second_last]
+            source = min(before[first] - (before[u] + before[u + 1]) / 2, width)
+            within[e] = 2 * (min(source + target, width) - source)
 
 
 @njit(cache=True)
@@ -258,7 +261,12 @@ def _fill_rows(
                 top, free = used + row, width * (height - used - row)
                 if end == i or rest[end] > free:
                     continue
-                _turn(sums[last], sums[row], ends, gap, i, back[i, used, 0], width, beyond, within)
+                first = back[i, used, 0]
+                second, second_last = back[first, used - last, 0], back[first, used - last, 1]
+                _turn(
+                    sums, ends, gap, i, row, first, last, second, second_last, width, beyond,
+                    within,
+                )  # fmt: skip
                 start += len(gap) * (row + last) / 2
                 for j in range(end, i, -1):
                     if rest[j] > free:
