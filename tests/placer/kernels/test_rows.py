@@ -51,7 +51,11 @@ def test_every_way_to_make_a_floorplan_is_legal(name: str) -> None:
     flow = flow_along(problem.edges, order)
     for ticks in problem.times[:: max(1, len(problem.times) // 5)].tolist():
         shapes = problem.shapes_at(ticks)
-        plans = [slice_wafer(problem, shapes, order), anneal_twins(problem, shapes, 300, 0)]
+        width = problem.tables.width
+        plans = [
+            slice_wafer(problem, shapes, order, width),
+            anneal_twins(problem, shapes, 300, 0),
+        ]
         for rows in (best_rows(problem, shapes, flow), fill_rows(problem, shapes, flow)):
             if rows is not None:
                 shelves = shelves_of(rows)
@@ -64,8 +68,8 @@ def test_every_way_to_make_a_floorplan_is_legal(name: str) -> None:
             if plan is not None:
                 assert is_legal(plan, problem)
                 for kernel in range(problem.num):
-                    width = shapes.widths[kernel, plan.extent_y[kernel]]
-                    assert width <= plan.extent_x[kernel]
+                    least = shapes.widths[kernel, plan.extent_y[kernel]]
+                    assert least <= plan.extent_x[kernel]
 
 
 @pytest.mark.parametrize("name", GRAPHS)
