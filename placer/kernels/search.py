@@ -27,12 +27,12 @@ class Search:
     rules: OutRules = field(default_factory=lambda: DEFAULT_OUT_RULES)
     on_better: Callable[[Mapping], None] | None = None
     best: Mapping | None = None
-    _begin: float = field(default_factory=time.perf_counter)
+    begin: float = field(default_factory=time.perf_counter)
 
     @property
     def is_over(self) -> bool:
         """Whether the time is up; an engine goes on until it has one mapping."""
-        return self.best is not None and time.perf_counter() - self._begin > self.time_limit
+        return self.best is not None and time.perf_counter() - self.begin > self.time_limit
 
     def offer(self, plan: Floorplan, sized: Sized) -> float:
         """Judge a mapping, keep it if it is the best; returns its score."""
