@@ -119,6 +119,8 @@ class Portfolio:
         found = []
         for score, ticks, rows in scan(problem, evaluate):
             found.append((score, ticks, shelves_of(rows)))
+            if self._search.best is None:
+                self._add(ticks, shelves_of(rows))  # from now on the time limit holds
             if self._search.is_over:
                 break
         for _, ticks, shelves in sorted(found, key=lambda item: item[0])[: POOL_SIZE // 2]:

@@ -82,7 +82,8 @@ def best_rows(
     rest = np.append(np.cumsum(shapes.areas[flow.order][::-1])[::-1], 0)
     costs = np.full((num + 1, height + extra + 1), np.inf)
     back = np.zeros((num + 1, height + extra + 1, 3), np.int64)
-    _fill_rows(slots, flow.cover, flow.ends, flow.over, flow.over_start, rest, width, costs, back)
+    by_wires, edges = extra == 0, (flow.ends, flow.over, flow.over_start)
+    _fill_rows(slots, flow.cover, *edges, rest, width, by_wires, costs, back)
     top = int(np.argmax(np.isfinite(costs[num])) if extra else np.argmin(costs[num]))
     if not np.isfinite(costs[num, top]):
         return None
@@ -225,9 +226,26 @@ def _turn(
 
 
 @njit(cache=True)
+def _least_costs(
+    sums: LongArray, ends: LongArray, over: LongArray, i: int, width: int, costs: FloatArray,
+    back: LongArray, least: FloatArray,
+) -> None:  # fmt: skip
+    """Lower bounds of what becomes of the states with i kernels: turns can only save so much."""
+    for used in range(costs.shape[1]):
+        least[used] = costs[i, used]
+        if least[used] < np.inf:
+            first, last = back[i, used, 0], back[i, used, 1]
+            for e in over:
+                u = ends[e, 0]
+                if u >= first:
+                    source = sums[last, i] - (sums[last, u] + sums[last, u + 1]) / 2
+                    least[used] -= 2 * min(source, width)
+
+
+@njit(cache=True)
 def _fill_rows(
     slots: LongArray, cover: FloatArray, ends: LongArray, over: LongArray, over_start: LongArray,
-    rest: LongArray, width: int, costs: FloatArray, back: LongArray,
+    rest: LongArray, width: int, is_by_wires: bool, costs: FloatArray, back: LongArray,
 ) -> None:  # fmt: skip
     """Forward recursion; back[placed, used] = (first of the last row, its height, has stacks)."""
     num, tallest, height = slots.shape[1], slots.shape[2] - 1, costs.shape[1] - 1
@@ -242,14 +260,17 @@ def _fill_rows(
     narrow, sizes = np.empty(num + 1, np.int64), np.empty(num + 1, np.int64)
     stack_costs = np.empty(num + 1)
     beyond, within = np.empty(len(ends)), np.empty(len(ends))
+    least = np.zeros(height + 1)
+    best = np.inf  # of all rows that hold everything
     costs[0, 0] = 0.0
     for i in range(num):
         gap = over[over_start[i] : over_start[i + 1]]
+        _least_costs(sums, ends, gap, i, width, costs, back, least)
         for row in range(1, tallest + 1):
             is_ready = False
             end = i
             for used in range(height - row + 1):
-                if costs[i, used] == np.inf:
+                if least[used] >= best:
                     continue
                 if not is_ready:
                     end = _row_options(
@@ -276,4 +297,6 @@ def _fill_rows(
                         cost -= within[e] if ends[gap[e], 1] < j else beyond[e]
                     if cost < costs[j, top]:
                         costs[j, top] = cost
+                        if j == num and is_by_wires:
+                            best = min(best, cost)
                         back[j, top, 0], back[j, top, 1], back[j, top, 2] = i, row, is_stacked[j]
