@@ -5,10 +5,10 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate compare improve tune streaming-bench test test-fast bench stencil-bench lint format clean
+.PHONY: help install demo dataset train model evaluate compare improve tune streaming-bench test test-fast bench kernels-bench stencil-bench lint format clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## create .venv with Python 3.11 and install everything into it
 
@@ -76,6 +76,9 @@ bench: $(STAMP)  ## measure the speed of the simulator, the placer, the encoding
 
 stencil-bench: $(STAMP)  ## score the stencil mapper on the contest's inputs, about an hour; ARGS="time_limit=60 inputs=[sphere]"
 	$(PYTHON) -m placer.stencil.bench $(ARGS)
+
+kernels-bench: $(STAMP)  ## kernel mapper: engines on public and generated graphs against published figures; ARGS="time_limit=20 ..."
+	$(PYTHON) -m placer.kernels.bench $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	$(PYTHON) -m ruff check

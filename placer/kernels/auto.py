@@ -1,0 +1,213 @@
+"""The portfolio: rows by dynamic programming, joint sizing, then search around the best of them.
+
+1. The best target time for rows in depth-first order, and for a single row with adapters.
+2. Round after round, on the most promising candidates: other orders of kernels, annealing of rows,
+   lower times; everything that comes near the best is sized jointly, aligned and judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from placer.kernels.finish import finish, finish_rectangles, frames_of, offer_shelves
+from placer.kernels.floorplan import align, length_of
+from placer.kernels.graph import breadth_first_order, depth_first_order
+from placer.kernels.joint import JointSizing, Sized
+from placer.kernels.orders import improve_order
+from placer.kernels.scan import scan
+from placer.kernels.search import Search
+from placer.kernels.shapes import LongArray
+from placer.kernels.shelf_search import anneal_shelves
+from placer.kernels.shelves import Shelves, floorplan_of, shelves_of
+from placer.kernels.strips import Rows, best_rows, flow_along
+
+POOL_SIZE = 12
+NEAR = 1.004  # what scores this close to the best, adapters left out, is sized jointly
+TEMPERATURES = (2.0, 40.0, 8.0, 100.0)  # tiles of wire, where annealing begins
+COLD = 0.3
+ROUNDS = 8  # forests per joint choice
+ANNEAL_STEPS = 60_000
+ORDER_TRIES = 24
+EXTRA_HEIGHT = 24  # tiles above the wafer that a search for lower times begins with
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Rows at a target time, with their score (adapters left out)."""
+
+    score: float
+    ticks: int
+    shelves: Shelves
+
+
+class Portfolio:
+    """Runs until the search is over; see the module's text."""
+
+    def __init__(self, search: Search) -> None:
+        self._search, self._problem = search, search.problem
+        self._pool: dict[int, Candidate] = {}  # the best for each time
+        self._sizings: dict[int, JointSizing] = {}
+        self._leader: Candidate | None = None  # what the best mapping came from
+
+    def run(self) -> None:
+        problem, search = self._problem, self._search
+        edges = problem.graph.edges
+        self.scan_rows(np.array(depth_first_order(problem.num, edges)))
+        if problem.graph.wafer.adapter_weight > 0:
+            self._scan_single_row()
+        self.scan_rows(np.array(breadth_first_order(problem.num, edges)))
+        for number in count():
+            if search.is_over:
+                return
+            self._round(number)
+
+    def _add(self, ticks: int, shelves: Shelves) -> None:
+        """Enter a candidate, and judge it if it is new and near the best."""
+        problem, search = self._problem, self._search
+        shapes = problem.shapes_at(ticks)
+        plan = floorplan_of(problem, shapes, shelves)
+        aligned = align(plan, problem.edges, problem.tables.width, problem.tables.height)
+        length = length_of(aligned, problem.edges)
+        candidate = Candidate(problem.score(ticks, length), ticks, shelves)
+        known = self._pool.get(ticks)
+        if known is not None and known.score <= candidate.score:
+            return
+        self._pool[ticks] = candidate
+        if len(self._pool) > POOL_SIZE:
+            worst = max(self._pool.values(), key=lambda item: item.score)
+            del self._pool[worst.ticks]
+        best = search.best
+        if search.is_over:
+            return
+        if best is None or candidate.score < NEAR * best.score.total_without_adapters:
+            self._finish(candidate, ROUNDS, search.seed)
+
+    def _finish(self, candidate: Candidate, rounds: int, seed: int) -> None:
+        """Size, align and judge a candidate, as it is and jointly."""
+        search, ticks = self._search, candidate.ticks
+        before = search.best
+        shapes = self._problem.shapes_at(ticks)
+        plan = floorplan_of(self._problem, shapes, candidate.shelves)
+        finish_rectangles(search, self._sizing(ticks), plan, plan.extent_y)
+        finish(search, self._sizing(ticks), shapes, candidate.shelves, rounds, seed)
+        if search.best is not before:
+            self._leader = candidate
+
+    def _is_over(self) -> bool:
+        return self._search.is_over
+
+    def _sizing(self, ticks: int) -> JointSizing:
+        if ticks not in self._sizings:
+            if len(self._sizings) > 3:
+                self._sizings.clear()  # labels of many times would fill the memory
+            self._sizings[ticks] = JointSizing(self._problem, ticks, self._is_over)
+        return self._sizings[ticks]
+
+    def scan_rows(self, order: LongArray) -> None:
+        """Find the best target time for rows in this order, and judge the best few of them."""
+        problem = self._problem
+        flow = flow_along(problem.edges, order)
+        weight = problem.graph.wafer.wire_weight
+
+        def evaluate(ticks: int) -> tuple[float, Rows] | None:
+            rows = best_rows(problem, problem.shapes_at(ticks), flow)
+            return None if rows is None else (weight * rows.cost, rows)
+
+        found = []
+        for score, ticks, rows in scan(problem, evaluate):
+            found.append((score, ticks, shelves_of(rows)))
+            if self._search.best is None:
+                self._add(ticks, shelves_of(rows))  # from now on the time limit holds
+            if self._search.is_over:
+                break
+        for _, ticks, shelves in sorted(found, key=lambda item: item[0])[: POOL_SIZE // 2]:
+            if not self._search.is_over:
+                self._add(ticks, shelves)
+
+    def _scan_single_row(self) -> None:
+        """One row of full height, sized with adapters at every time that is looked at."""
+        problem, search = self._problem, self._search
+        order = np.array(depth_first_order(problem.num, problem.graph.edges))
+        starts, heights = np.array([0, problem.num]), np.array([problem.tables.height])
+        shelves = shelves_of(Rows(order, starts, heights, np.zeros(problem.num, np.bool_), 0.0))
+
+        def evaluate(ticks: int) -> tuple[float, Sized] | None:
+            shapes = problem.shapes_at(ticks)
+            if shapes.widths[:, -1].sum() > problem.tables.width:
+                return None
+            frames = frames_of(problem, shapes, shelves)
+            sizing = JointSizing(problem, ticks, self._is_over)
+            sized = sizing.choose_that_fit(frames, 4, search.seed)
+            return None if sized is None else (sized.cost, sized)
+
+        for score, ticks, sized in scan(problem, evaluate):
+            if search.best is None or score < NEAR * search.best.score.total:
+                before = search.best
+                offer_shelves(search, shelves, sized)
+                if search.best is not before:
+                    self._leader = Candidate(score, ticks, shelves)
+                self._add(ticks, shelves)
+            if search.is_over:
+                return
+
+    def _round(self, number: int) -> None:
+        """One kind of search, in turn, on a candidate that is likely to be good."""
+        problem, search = self._problem, self._search
+        generator = np.random.default_rng((search.seed, number))
+        ranked = sorted(self._pool.values(), key=lambda item: item.score)
+        candidate = ranked[min(int(generator.geometric(0.5)) - 1, len(ranked) - 1)]
+        if self._leader is not None and number % 8 < 4:
+            candidate = self._leader
+        kind = number % 4
+        if kind == 0:
+            self._try_orders(candidate, generator)
+        elif kind == 1:
+            self._try_annealing(candidate, number // 4, int(generator.integers(1 << 31)))
+        elif kind == 2:
+            self._try_lower_time(ranked[0], generator)
+        elif problem.graph.wafer.adapter_weight > 0:
+            self._finish(candidate, 3 * ROUNDS, int(generator.integers(1 << 31)))
+
+    def _try_orders(self, candidate: Candidate, generator: np.random.Generator) -> None:
+        shapes = self._problem.shapes_at(candidate.ticks)
+        order = candidate.shelves.order
+        found = improve_order(self._problem, shapes, order, ORDER_TRIES, generator, self._is_over)
+        if found is not None:
+            self._add(candidate.ticks, found.shelves)
+
+    def _try_annealing(self, candidate: Candidate, repeat: int, seed: int) -> None:
+        hot = TEMPERATURES[repeat % len(TEMPERATURES)]
+        steps = ANNEAL_STEPS * (1 + repeat // 8)
+        shapes = self._problem.shapes_at(candidate.ticks)
+        found = anneal_shelves(self._problem, shapes, candidate.shelves, steps, hot, COLD, seed)
+        if found.shelves is not None:
+            self._add(candidate.ticks, found.shelves)
+
+    def _try_lower_time(self, candidate: Candidate, generator: np.random.Generator) -> None:
+        problem = self._problem
+        place = int(np.searchsorted(problem.times, candidate.ticks))
+        if place == 0:
+            return
+        lower = int(problem.times[max(0, place - int(generator.geometric(0.03)))])
+        found = improve_order(
+            problem, problem.shapes_at(lower), candidate.shelves.order, ORDER_TRIES, generator,
+            self._is_over, EXTRA_HEIGHT,
+        )  # fmt: skip
+        if found is not None and found.beyond == 0:
+            self._add(lower, found.shelves)
+
+
+def run_auto(search: Search) -> None:
+    """All of the portfolio, until the time is over."""
+    Portfolio(search).run()
+
+
+def run_strips(search: Search) -> None:
+    """Only its first step: strips and stacks by dynamic programming, in two orders."""
+    problem = search.problem
+    portfolio = Portfolio(search)
+    for find_order in (depth_first_order, breadth_first_order):
+        portfolio.scan_rows(np.array(find_order(problem.num, problem.graph.edges)))

@@ -1,0 +1,173 @@
+"""The independent judge of a layout: is it legal, and what does it cost?
+
+Written from the problem statement with exact fractions; shares no code with the engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from placer.errors import InputError
+from placer.kernels.graph import Conv, Kernel, KernelGraph, KernelType
+from placer.kernels.layout import Execution, Layout, Placed
+
+OutRule = Literal["c_n", "min(c,k)"]
+OutRules = Mapping[KernelType, OutRule]  # how a kernel of each type hands over its channels
+DEFAULT_OUT_RULES: OutRules = {"conv": "c_n", "dblock": "c_n", "cblock": "c_n"}
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """The "performance cuboid" of a kernel with its memory per tile."""
+
+    height: int
+    width: int
+    time: Fraction
+    memory: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a layout costs; `total` is what is minimised."""
+
+    slowest: Fraction  # deltaT
+    wire_length: Fraction
+    adapters: int
+    total: float
+    total_without_adapters: float
+    utilisation: float  # tiles used / tiles
+
+
+def conv_performance(conv: Conv, h: int, w: int, c: int, k: int) -> Performance:
+    """Height h w (c + 1), width 3 k; time and memory as in the contest's kernel model."""
+    window = conv.window_height * conv.window_width
+    steps = -(-conv.height // h) * -(-conv.width // w)
+    steps *= -(-conv.channels_in // c) * -(-conv.channels_out // k)
+    weights = Fraction(conv.channels_in * conv.channels_out * window, c * k)
+    rows = Fraction(conv.height + conv.window_height - 1, h)
+    columns = Fraction(conv.width + conv.window_width - 1, w)
+    image = columns * rows * Fraction(conv.channels_out, k)
+    return Performance(
+        h * w * (c + 1), 3 * k, Fraction(steps * window, conv.stride**2), weights + image
+    )
+
+
+def kernel_performance(kernel: Kernel, execution: Execution) -> Performance:
+    """Of a block: the largest height, time and memory, and the sum of widths."""
+    h, w = execution.image_height, execution.image_width
+    parts = [
+        conv_performance(conv, h, w, c, k)
+        for conv, c, k in zip(
+            kernel.convs, execution.channels_in, execution.channels_out, strict=True
+        )
+    ]
+    return Performance(
+        max(part.height for part in parts),
+        sum(part.width for part in parts),
+        max(part.time for part in parts),
+        max(part.memory for part in parts),
+    )
+
+
+def extents(kernel: Kernel, placed: Placed) -> tuple[int, int]:
+    """Tiles along x and y."""
+    performance = kernel_performance(kernel, placed.execution)
+    if placed.is_rotated:
+        return performance.height, performance.width
+    return performance.width, performance.height
+
+
+def find_faults(graph: KernelGraph, layout: Layout) -> list[str]:
+    """Everything that makes a layout illegal, in words; empty for a legal one."""
+    if len(layout.kernels) != len(graph.kernels):
+        return [f"{len(layout.kernels)} placements for {len(graph.kernels)} kernels"]
+    faults = []
+    boxes = []
+    for kernel, placed in zip(graph.kernels, layout.kernels, strict=True):
+        faults += [f"{kernel.name}: {fault}" for fault in _faults(kernel, placed, graph)]
+        boxes.append((placed.x, placed.y, *extents(kernel, placed)))
+    for j, (x, y, width, height) in enumerate(boxes):
+        for i, (left, low, wide, high) in enumerate(boxes[:j]):
+            if x < left + wide and left < x + width and y < low + high and low < y + height:
+                faults.append(f"{graph.kernels[i].name} and {graph.kernels[j].name} overlap")
+    return faults
+
+
+def _faults(kernel: Kernel, placed: Placed, graph: KernelGraph) -> list[str]:
+    faults = []
+    execution, wafer = placed.execution, graph.wafer
+    top = kernel.convs[0]
+    for name, value, most in (
+        ("h", execution.image_height, top.height),
+        ("w", execution.image_width, top.width),
+    ):
+        if not 1 <= value <= most:
+            faults.append(f"{name}={value} is outside 1..{most}")
+    for i, conv in enumerate(kernel.convs):
+        for name, value, most in (
+            ("c", execution.channels_in[i], conv.channels_in),
+            ("k", execution.channels_out[i], conv.channels_out),
+        ):
+            if not 1 <= value <= most:
+                faults.append(f"{name}{i + 1}={value} is outside 1..{most}")
+    memory = kernel_performance(kernel, execution).memory
+    if memory > wafer.memory_limit:
+        faults.append(f"memory {float(memory):.1f} exceeds {wafer.memory_limit}")
+    width, height = extents(kernel, placed)
+    if placed.x < 0 or placed.x + width > wafer.width:
+        faults.append(f"columns {placed.x}..{placed.x + width} leave 0..{wafer.width}")
+    if placed.y < 0 or placed.y + height > wafer.height:
+        faults.append(f"rows {placed.y}..{placed.y + height} leave 0..{wafer.height}")
+    return faults
+
+
+def adapter_cost(graph: KernelGraph, layout: Layout, rules: OutRules = DEFAULT_OUT_RULES) -> int:
+    """Sum over edges u -> v of [h_u != h_v] + [w_u != w_v] + [out_u != in_v].
+
+    in_v is c of the first convolution of v; out_u is c of the last one of u, or min(c, k) of it.
+    """
+    total = 0
+    for source, target in graph.edges:
+        u, v = layout.kernels[source].execution, layout.kernels[target].execution
+        out = u.channels_in[-1]
+        if rules[graph.kernels[source].type] == "min(c,k)":
+            out = min(out, u.channels_out[-1])
+        total += u.image_height != v.image_height
+        total += u.image_width != v.image_width
+        total += out != v.channels_in[0]
+    return total
+
+
+def judge(graph: KernelGraph, layout: Layout, rules: OutRules = DEFAULT_OUT_RULES) -> Score:
+    """The score of a legal layout. Raises InputError that lists the faults of another."""
+    faults = find_faults(graph, layout)
+    if faults:
+        raise InputError("illegal layout: " + "; ".join(faults[:5]))
+    pairs = list(zip(graph.kernels, layout.kernels, strict=True))
+    performances = [kernel_performance(kernel, placed.execution) for kernel, placed in pairs]
+    slowest = max(performance.time for performance in performances)
+    centres = [_centre(kernel, placed) for kernel, placed in pairs]
+    wire = sum(
+        (abs(centres[u][0] - centres[v][0]) + abs(centres[u][1] - centres[v][1]))
+        for u, v in graph.edges
+    )
+    adapters = adapter_cost(graph, layout, rules)
+    wafer = graph.wafer
+    plain = wafer.time_weight * float(slowest) + wafer.wire_weight * float(wire)
+    used = sum(performance.height * performance.width for performance in performances)
+    return Score(
+        slowest,
+        Fraction(wire),
+        adapters,
+        plain + wafer.adapter_weight * adapters,
+        plain,
+        used / (wafer.width * wafer.height),
+    )
+
+
+def _centre(kernel: Kernel, placed: Placed) -> tuple[Fraction, Fraction]:
+    width, height = extents(kernel, placed)
+    return placed.x + Fraction(width, 2), placed.y + Fraction(height, 2)

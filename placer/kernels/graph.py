@@ -1,0 +1,144 @@
+"""What is mapped: convolution kernels, alone or in blocks, and the tensors between them.
+
+Problem and formulas: the ISPD 2020 contest on wafer-scale placement (James et al., ISPD 2020).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import lcm
+from typing import Literal
+
+from placer.errors import InputError
+
+KernelType = Literal["conv", "dblock", "cblock"]
+KERNEL_TYPES: tuple[KernelType, ...] = ("conv", "dblock", "cblock")
+PORT_TYPES = ("input", "output")  # take no area and are not placed
+
+
+@dataclass(frozen=True, slots=True)
+class Conv:
+    """A convolution: image H x W, window R x S, C channels in, K out, stride T (equal to U)."""
+
+    height: int  # H
+    width: int  # W
+    window_height: int  # R
+    window_width: int  # S
+    channels_in: int  # C
+    channels_out: int  # K
+    stride: int  # T
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A node that is placed. Convolutions of a block share the unrolling of the image."""
+
+    node_id: int
+    name: str
+    type: KernelType
+    convs: tuple[Conv, ...]
+    features: int = 0  # f of a block
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A node where tensors come in or leave."""
+
+    node_id: int
+    name: str
+    type: str  # of PORT_TYPES
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wafer:
+    """The grid of tiles, and what a mapping is judged by."""
+
+    width: int = 633
+    height: int = 633
+    memory_limit: int = 24576  # per tile, in the unit of the kernel model
+    time_weight: float = 1.0  # of the slowest kernel
+    wire_weight: float = 1.0  # of a tile of wire
+    adapter_weight: float = 0.0  # of an adapter
+
+
+@dataclass(frozen=True, slots=True)
+class KernelGraph:
+    """Kernels, and edges between them as pairs of indices into `kernels`."""
+
+    name: str
+    kernels: tuple[Kernel, ...]
+    edges: tuple[tuple[int, int], ...]
+    wafer: Wafer
+    ports: tuple[Port, ...] = ()
+    port_edges: tuple[tuple[int, int], ...] = field(default=(), repr=False)  # pairs of node ids
+
+    @property
+    def time_scale(self) -> int:
+        """Times are whole numbers in units of 1 / time_scale: R S / T^2 may be a fraction."""
+        return lcm(*(conv.stride**2 for kernel in self.kernels for conv in kernel.convs))
+
+
+def block_convs(kind: KernelType, height: int, width: int, features: int) -> tuple[Conv, ...]:
+    """The convolutions of a dblock or cblock of the contest.
+
+    Raises InputError when sizes are not divisible as the block needs it.
+    """
+    if features % 4 or (kind == "cblock" and (height % 2 or width % 2)):
+        raise InputError(
+            f"{kind} f={features} h={height} w={width}: f must be a multiple of 4"
+            + (", h and w even" if kind == "cblock" else "")
+        )
+    quarter, half = features // 4, features // 2
+    if kind == "dblock":
+        return (
+            Conv(height, width, 1, 1, features, quarter, 1),
+            Conv(height, width, 3, 3, quarter, quarter, 1),
+            Conv(height, width, 1, 1, quarter, features, 1),
+        )
+    return (
+        Conv(height, width, 1, 1, half, quarter, 1),
+        Conv(height, width, 3, 3, quarter, quarter, 2),
+        Conv(height // 2, width // 2, 1, 1, quarter, features, 1),
+        Conv(height, width, 1, 1, half, features, 2),
+    )
+
+
+def depth_first_order(num: int, edges: tuple[tuple[int, int], ...]) -> list[int]:
+    """Topological order that follows each path as far as it can.
+
+    A kernel comes as soon as all before it have come; of several, the one that was reached last.
+    Raises InputError that names the kernels of a cycle.
+    """
+    successors: list[list[int]] = [[] for _ in range(num)]
+    waiting = [0] * num
+    for source, target in edges:
+        successors[source].append(target)
+        waiting[target] += 1
+    ready = [node for node in reversed(range(num)) if waiting[node] == 0]
+    order = []
+    while ready:
+        node = ready.pop()
+        order.append(node)
+        for target in reversed(successors[node]):
+            waiting[target] -= 1
+            if waiting[target] == 0:
+                ready.append(target)
+    if len(order) < num:
+        stuck = sorted(set(range(num)) - set(order))
+        raise InputError(f"cycle among kernels {stuck[:8]}")
+    return order
+
+
+def breadth_first_order(num: int, edges: tuple[tuple[int, int], ...]) -> list[int]:
+    """Kernels by their distance from the start of the graph (the longest path counts)."""
+    level = [0] * num
+    order = depth_first_order(num, edges)
+    targets: list[list[int]] = [[] for _ in range(num)]
+    for source, target in edges:
+        targets[source].append(target)
+    for node in order:
+        for target in targets[node]:
+            level[target] = max(level[target], level[node] + 1)
+    place = {node: i for i, node in enumerate(order)}
+    return sorted(range(num), key=lambda node: (level[node], place[node]))

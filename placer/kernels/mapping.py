@@ -1,0 +1,26 @@
+"""From sized kernels and positions to a layout, judged by the independent checker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placer.kernels.check import OutRules, Score, judge
+from placer.kernels.floorplan import Floorplan
+from placer.kernels.joint import Sized
+from placer.kernels.layout import Layout, Placed
+from placer.kernels.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A legal layout with its score."""
+
+    layout: Layout
+    score: Score
+
+
+def make_mapping(problem: Problem, plan: Floorplan, sized: Sized, rules: OutRules) -> Mapping:
+    """The layout of a floorplan whose rectangles have the extents of the sized kernels."""
+    placed = zip(sized.executions, plan.x.tolist(), plan.y.tolist(), sized.is_rotated, strict=True)
+    layout = Layout(tuple(Placed(*parts) for parts in placed))
+    return Mapping(layout, judge(problem.graph, layout, rules))

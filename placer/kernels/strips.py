@@ -1,0 +1,302 @@
+"""Rows of kernels by dynamic programming over (kernels placed, height used).
+
+The kernels follow one order; a row takes the next few of them, each as narrow as the height of the
+row allows; rows go to and fro, so that the last kernel of a row is below the first of the next.
+The wire length of a row is the sum of `cover * width`, cover being the number of edges that pass a
+kernel (those that end in it count half); edges round a turn are shorter. After B. Jiang et al.,
+"CU.POKer" (ICCAD 2020) and the strips and stacks of another team of the ISPD 2020 contest, with
+wire length in the recursion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from placer.kernels.problem import FAR, Problem, Shapes
+from placer.kernels.shapes import LongArray
+
+FloatArray = NDArray[np.float64]
+
+
+MAX_STACK = 3  # kernels on each other within a row
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows from bottom to top: kernels by `order[starts[r] : starts[r + 1]]`."""
+
+    order: LongArray
+    starts: LongArray  # [num_rows + 1]
+    heights: LongArray  # [num_rows]
+    is_stacked: NDArray[np.bool_]  # per position: stands on the kernel before it
+    cost: float  # estimated wire length
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How the edges lie along an order."""
+
+    order: LongArray
+    place: LongArray  # position of every kernel
+    cover: FloatArray  # per position
+    crossing: FloatArray  # edges from positions <= p to positions > p
+    adjacent: FloatArray  # edges between p and p + 1
+    ends: LongArray  # [num_edges, 2] positions, the smaller first
+    over: LongArray  # edges that cross each gap, gap by gap
+    over_start: LongArray  # [num + 1] where those of the gap before a position begin in `over`
+
+
+def flow_along(edges: LongArray, order: LongArray) -> Flow:
+    """Count the edges over each position of an order, which may hold a part of the graph."""
+    num = len(order)
+    place = np.full(max(order.max() + 1, edges.max(initial=-1) + 1), -1, np.int64)
+    place[order] = np.arange(num)
+    ends = np.sort(place[edges[(place[edges] >= 0).all(axis=1)]], axis=1)
+    cover, crossing, adjacent = np.zeros(num), np.zeros(num), np.zeros(num)
+    for low, high in ends:
+        cover[low + 1 : high] += 1
+        cover[[low, high]] += 0.5
+        crossing[low:high] += 1
+        adjacent[low] += high == low + 1
+    gaps = [np.flatnonzero((ends[:, 0] < p) & (p <= ends[:, 1])) for p in range(num)]
+    over = np.concatenate(gaps).astype(np.int64)
+    starts = np.cumsum([0, *(len(gap) for gap in gaps)])
+    return Flow(order, place, cover, crossing, adjacent, ends, over, starts)
+
+
+def best_rows(
+    problem: Problem, shapes: Shapes, flow: Flow, max_stack: int = MAX_STACK, extra: int = 0
+) -> Rows | None:
+    """Rows of least estimated wire length, None if none fit.
+
+    With `extra` rows of tiles above the wafer: the lowest rows, however long their wires.
+    """
+    num, height, width = len(flow.order), problem.tables.height, problem.tables.width
+    slots = np.empty((max_stack, num, height + 1), np.int64)
+    slots[0] = shapes.widths[flow.order]
+    _stack_widths(shapes.heights[flow.order], width, slots)
+    rest = np.append(np.cumsum(shapes.areas[flow.order][::-1])[::-1], 0)
+    costs = np.full((num + 1, height + extra + 1), np.inf)
+    back = np.zeros((num + 1, height + extra + 1, 3), np.int64)
+    by_wires, edges = extra == 0, (flow.ends, flow.over, flow.over_start)
+    _fill_rows(slots, flow.cover, *edges, rest, width, by_wires, costs, back)
+    top = int(np.argmax(np.isfinite(costs[num])) if extra else np.argmin(costs[num]))
+    if not np.isfinite(costs[num, top]):
+        return None
+    return _trace(flow.order, slots, costs, back, width, top)
+
+
+def _trace(
+    order: LongArray, slots: LongArray, costs: FloatArray, back: LongArray, width: int, top: int
+) -> Rows:
+    """The rows that lead to the last state."""
+    num = len(order)
+    starts, heights = [num], []
+    is_stacked = np.zeros(num, np.bool_)
+    place, used = num, top
+    while place > 0:
+        first, row, has_stacks = back[place, used].tolist()
+        if has_stacks:
+            widths, sizes = np.empty(num + 1, np.int64), np.empty(num + 1, np.int64)
+            _narrowest_slots(slots, first, row, width, widths, sizes)
+            at = place
+            while at > first:
+                is_stacked[at - sizes[at] + 1 : at] = True
+                at -= int(sizes[at])
+        starts.append(first)
+        heights.append(row)
+        place, used = first, used - row
+    return Rows(
+        order, np.array(starts[::-1]), np.array(heights[::-1]), is_stacked, float(costs[num, top])
+    )
+
+
+@njit(cache=True)
+def _stack_widths(heights: LongArray, width: int, slots: LongArray) -> None:
+    """slots[s, p, row] = least width at which kernels p .. p + s fit on each other."""
+    num, tallest = slots.shape[1], slots.shape[2] - 1
+    for s in range(1, slots.shape[0]):
+        for p in range(num):
+            wide = width
+            for row in range(tallest + 1):
+                slots[s, p, row] = FAR
+            if p + s >= num:
+                continue
+            for row in range(tallest, 0, -1):  # from the narrowest to the widest
+                if row == tallest:
+                    wide = 1
+                while wide <= width:
+                    total = 0
+                    for q in range(p, p + s + 1):
+                        total += heights[q, wide]
+                    if total <= row:
+                        break
+                    wide += 1
+                if wide > width:
+                    break
+                slots[s, p, row] = wide
+
+
+@njit(cache=True)
+def _narrowest_slots(
+    slots: LongArray, first: int, row: int, width: int, widths: LongArray, sizes: LongArray
+) -> int:
+    """widths[j] = least width of kernels first .. j - 1 in slots; returns the last j that fits."""
+    num = slots.shape[1]
+    widths[first] = 0
+    for j in range(first + 1, num + 1):
+        widths[j] = FAR
+        for s in range(slots.shape[0]):
+            if j - s - 1 >= first:
+                total = widths[j - s - 1] + slots[s, j - s - 1, row]
+                if total < widths[j]:
+                    widths[j], sizes[j] = total, s + 1
+        if widths[j] > 2 * width:
+            return j - 1
+    return int(num)
+
+
+@njit(cache=True)
+def _row_options(
+    slots: LongArray, cover: FloatArray, tight: LongArray, width: int, i: int, row: int,
+    options: FloatArray, is_stacked: LongArray, widths: LongArray, sizes: LongArray,
+    stack_costs: FloatArray,
+) -> int:  # fmt: skip
+    """options[j] = wire length within a row of kernels i .. j - 1, inf if it is redundant.
+
+    Kernels stand alone if they fit so, else in the narrowest slots. Returns the end of j.
+    """
+    num = slots.shape[1]
+    total, cost, tall, j = 0, 0.0, 0, i
+    while j < num and total + slots[0, j, row] <= width:
+        total += slots[0, j, row]
+        cost += cover[j] * slots[0, j, row]
+        tall = max(tall, tight[j, row])
+        j += 1
+        options[j] = cost if tall == row else np.inf
+        is_stacked[j] = 0
+    alone = j
+    if slots.shape[0] == 1:
+        return alone
+    last = _narrowest_slots(slots, i, row, width, widths, sizes)
+    stack_costs[i] = 0.0
+    end = alone
+    for j in range(i + 1, last + 1):
+        size = sizes[j]
+        most = 0.0
+        for q in range(j - size, j):
+            most = max(most, cover[q])
+        stack_costs[j] = (
+            stack_costs[j - size] + most * slots[size - 1, j - size, row] + 2 * row * (1 - 1 / size)
+        )
+        if j > alone and widths[j] <= width:
+            options[j], is_stacked[j], end = stack_costs[j], 1, j
+        elif j > alone:
+            options[j] = np.inf
+    return end
+
+
+@njit(cache=True)
+def _turn(
+    sums: LongArray, ends: LongArray, over: LongArray, i: int, row: int, first: int, last: int,
+    second: int, second_last: int, width: int, beyond: FloatArray, within: FloatArray,
+) -> None:  # fmt: skip
+    """What the edges over a gap save, as rows go to and fro, against the way along the order.
+
+    With distances d to the side of the turn, an edge to the next row is |d_u - d_v| long instead of
+    d_u + d_v, and one over a whole row |width - d_u - d_v| instead of d_u + width + d_v. `beyond`:
+    the edge ends behind the row that begins at i; `within`: in it. The last row begins at `first`
+    and is `last` high, the one before it begins at `second`.
+    """
+    for e in range(len(over)):
+        u, v = ends[over[e], 0], ends[over[e], 1]
+        target = min((sums[row, v] + sums[row, v + 1]) / 2 - sums[row, i], width)
+        beyond[e] = within[e] = 0.0
+        if u >= first:
+            source = min(sums[last, i] - (sums[last, u] + sums[last, u + 1]) / 2, width)
+            beyond[e], within[e] = 2 * source, 2 * min(source, target)
+        elif u >= second:
+            before = sums[second_last]
+            source = min(before[first] - (before[u] + before[u + 1]) / 2, width)
+            within[e] = 2 * (min(source + target, width) - source)
+
+
+@njit(cache=True)
+def _least_costs(
+    sums: LongArray, ends: LongArray, over: LongArray, i: int, width: int, costs: FloatArray,
+    back: LongArray, least: FloatArray,
+) -> None:  # fmt: skip
+    """Lower bounds of what becomes of the states with i kernels: turns can only save so much."""
+    for used in range(costs.shape[1]):
+        least[used] = costs[i, used]
+        if least[used] < np.inf:
+            first, last = back[i, used, 0], back[i, used, 1]
+            for e in over:
+                u = ends[e, 0]
+                if u >= first:
+                    source = sums[last, i] - (sums[last, u] + sums[last, u + 1]) / 2
+                    least[used] -= 2 * min(source, width)
+
+
+@njit(cache=True)
+def _fill_rows(
+    slots: LongArray, cover: FloatArray, ends: LongArray, over: LongArray, over_start: LongArray,
+    rest: LongArray, width: int, is_by_wires: bool, costs: FloatArray, back: LongArray,
+) -> None:  # fmt: skip
+    """Forward recursion; back[placed, used] = (first of the last row, its height, has stacks)."""
+    num, tallest, height = slots.shape[1], slots.shape[2] - 1, costs.shape[1] - 1
+    widths = slots[0]
+    tight = np.zeros((num, tallest + 1), np.int64)  # least height of the same width
+    sums = np.zeros((tallest + 1, num + 1), np.int64)  # widths of all kernels before
+    for p in range(num):
+        for y in range(1, tallest + 1):
+            tight[p, y] = tight[p, y - 1] if widths[p, y] == widths[p, y - 1] else y
+            sums[y, p + 1] = sums[y, p] + min(widths[p, y], width)
+    options, is_stacked = np.empty(num + 1), np.empty(num + 1, np.int64)
+    narrow, sizes = np.empty(num + 1, np.int64), np.empty(num + 1, np.int64)
+    stack_costs = np.empty(num + 1)
+    beyond, within = np.empty(len(ends)), np.empty(len(ends))
+    least = np.zeros(height + 1)
+    best = np.inf  # of all rows that hold everything
+    costs[0, 0] = 0.0
+    for i in range(num):
+        gap = over[over_start[i] : over_start[i + 1]]
+        _least_costs(sums, ends, gap, i, width, costs, back, least)
+        for row in range(1, tallest + 1):
+            is_ready = False
+            end = i
+            for used in range(height - row + 1):
+                if least[used] >= best:
+                    continue
+                if not is_ready:
+                    end = _row_options(
+                        slots, cover, tight, width, i, row, options, is_stacked, narrow,
+                        sizes, stack_costs,
+                    )  # fmt: skip
+                    is_ready = True
+                start, last = costs[i, used], back[i, used, 1]
+                top, free = used + row, width * (height - used - row)
+                if end == i or rest[end] > free:
+                    continue
+                first = back[i, used, 0]
+                second, second_last = back[first, used - last, 0], back[first, used - last, 1]
+                _turn(
+                    sums, ends, gap, i, row, first, last, second, second_last, width, beyond,
+                    within,
+                )  # fmt: skip
+                start += len(gap) * (row + last) / 2
+                for j in range(end, i, -1):
+                    if rest[j] > free:
+                        break
+                    cost = start + options[j]
+                    for e in range(len(gap)):
+                        cost -= within[e] if ends[gap[e], 1] < j else beyond[e]
+                    if cost < costs[j, top]:
+                        costs[j, top] = cost
+                        if j == num and is_by_wires:
+                            best = min(best, cost)
+                        back[j, top, 0], back[j, top, 1], back[j, top, 2] = i, row, is_stacked[j]

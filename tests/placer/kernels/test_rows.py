@@ -1,0 +1,134 @@
+"""Rows, floorplans and alignment: exact on small cases, legal always."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placer.kernels.floorplan import Floorplan, align, length_of, overlaps
+from placer.kernels.graph import depth_first_order
+from placer.kernels.problem import Problem
+from placer.kernels.rows import fill_rows
+from placer.kernels.scan import scan
+from placer.kernels.shelf_search import anneal_shelves
+from placer.kernels.shelves import floorplan_of, place_shelves, shelves_of
+from placer.kernels.slicing import slice_wafer
+from placer.kernels.strips import best_rows, flow_along
+from placer.kernels.tbs import anneal_twins
+from tests.placer.kernels.cases import small_graphs
+
+GRAPHS = small_graphs()
+
+
+def problem_and_order(name: str) -> tuple[Problem, np.ndarray]:
+    problem = Problem(GRAPHS[name])
+    return problem, np.array(depth_first_order(problem.num, problem.graph.edges))
+
+
+def is_legal(plan: Floorplan, problem: Problem) -> bool:
+    wafer = problem.graph.wafer
+    inside = (
+        min(plan.x.min(), plan.y.min()) >= 0
+        and (plan.x + plan.extent_x).max() <= wafer.width
+        and (plan.y + plan.extent_y).max() <= wafer.height
+    )
+    return bool(inside) and not overlaps(plan.x, plan.y, plan.extent_x, plan.extent_y)
+
+
+def test_edges_along_an_order_by_hand() -> None:
+    # 0 -> 1 -> 2 with a skip 0 -> 2
+    flow = flow_along(np.array([(0, 1), (1, 2), (0, 2)]), np.arange(3))
+    assert flow.cover.tolist() == [1.0, 2.0, 1.0]
+    assert flow.crossing.tolist() == [2, 2, 0]
+    assert flow.adjacent.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_way_to_make_a_floorplan_is_legal(name: str) -> None:
+    problem, order = problem_and_order(name)
+    flow = flow_along(problem.edges, order)
+    for ticks in problem.times[:: max(1, len(problem.times) // 5)].tolist():
+        shapes = problem.shapes_at(ticks)
+        width = problem.tables.width
+        plans = [
+            slice_wafer(problem, shapes, order, width),
+            anneal_twins(problem, shapes, 300, 0),
+        ]
+        for rows in (best_rows(problem, shapes, flow), fill_rows(problem, shapes, flow)):
+            if rows is not None:
+                shelves = shelves_of(rows)
+                plans.append(floorplan_of(problem, shapes, shelves))
+                found = anneal_shelves(problem, shapes, shelves, 300, 10.0, 0.5, 1)
+                assert found.shelves is not None
+                assert found.wire_length <= length_of(plans[-1], problem.edges)
+                plans.append(floorplan_of(problem, shapes, found.shelves))
+        for plan in plans:
+            if plan is not None:
+                assert is_legal(plan, problem)
+                for kernel in range(problem.num):
+                    least = shapes.widths[kernel, plan.extent_y[kernel]]
+                    assert least <= plan.extent_x[kernel]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_rows_without_stacks_are_never_better_than_with(name: str) -> None:
+    problem, order = problem_and_order(name)
+    flow = flow_along(problem.edges, order)
+    for ticks in problem.times[:: max(1, len(problem.times) // 6)].tolist():
+        shapes = problem.shapes_at(ticks)
+        alone = best_rows(problem, shapes, flow, max_stack=1)
+        greedy = fill_rows(problem, shapes, flow)
+        stacked = best_rows(problem, shapes, flow)
+        if greedy is not None:
+            assert alone is not None
+            assert alone.cost <= greedy.cost + 1e-9
+        if alone is not None:
+            assert stacked is not None
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_places_of_shelves_are_those_of_the_compiled_layout(name: str) -> None:
+    problem, order = problem_and_order(name)
+    shapes = problem.shapes_at(int(problem.times[-1]))
+    rows = best_rows(problem, shapes, flow_along(problem.edges, order))
+    assert rows is not None
+    shelves = shelves_of(rows)
+    plan = floorplan_of(problem, shapes, shelves)
+    width = problem.tables.width
+    same = place_shelves(shelves, plan.extent_x, plan.extent_y, width)
+    assert np.array_equal(same.x, plan.x)
+    assert np.array_equal(same.y, plan.y)
+
+
+@given(st.data())
+def test_alignment_of_a_row_of_two_is_optimal(data: st.DataObject) -> None:
+    extent_x = np.array(data.draw(st.lists(st.integers(1, 6), min_size=2, max_size=2)))
+    extent_y = np.array(data.draw(st.lists(st.integers(1, 6), min_size=2, max_size=2)))
+    plan = Floorplan(np.array([0, 20]), np.array([0, 9]), extent_x, extent_y)
+    aligned = align(plan, np.array([(0, 1)]), 30, 20)
+    # side by side, centres level up to parity
+    least = extent_x.sum() / 2 + (extent_y.sum() % 2) / 2
+    stacked = extent_y.sum() / 2 + (extent_x.sum() % 2) / 2
+    assert length_of(aligned, np.array([(0, 1)])) in (least, stacked)
+    assert not overlaps(aligned.x, aligned.y, aligned.extent_x, aligned.extent_y)
+
+
+def test_scan_finds_the_best_time_of_any_falling_cost() -> None:
+    problem, _ = problem_and_order("chain")
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        drops = generator.integers(0, 200, len(problem.times))
+        costs = np.sort(np.cumsum(drops))[::-1].astype(float)
+        infeasible = int(generator.integers(len(problem.times)))
+        table = dict(zip(problem.times.tolist(), costs.tolist(), strict=True))
+
+        def evaluate(
+            ticks: int, first: int = infeasible, table: dict[int, float] = table
+        ) -> tuple[float, int] | None:
+            is_early = ticks < problem.times[first]
+            return None if is_early else (table[ticks], ticks)
+
+        found = min(score for score, _, _ in scan(problem, evaluate))
+        assert found == min((problem.times + costs)[infeasible:])
