@@ -170,7 +170,7 @@ def test_a_batch_is_predicted_like_its_decisions_one_by_one(config: NetworkConfi
             None,
         ),
     )
-    assert together.log_sigma.std() > 1e-3  # it is not the same for all
+    assert together.log_sigma.std() > 1e-4  # it is not the same for all
 
 
 @each_network
