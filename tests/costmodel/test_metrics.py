@@ -127,6 +127,7 @@ def test_dictionary_has_both_parts() -> None:
     assert len(values) == 2 * len(asdict(result.overall))
 
 
+@pytest.mark.slow
 @given(cases())
 def test_ranks_agree_with_scipy(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     predicted, measured, graph = case
@@ -188,6 +189,7 @@ def test_order_of_decisions_does_not_matter(
     assert after == pytest.approx(before, nan_ok=True, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(cases())
 def test_the_truth_is_perfect(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     _, measured, graph = case

@@ -185,6 +185,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.data(), JSON_VALUES)
 @settings(max_examples=150, deadline=None)
 def test_any_value_anywhere_is_refused_or_legal(

@@ -126,6 +126,7 @@ def test_workers_run_single_threaded_and_the_parent_keeps_its_environment(
     assert dict(os.environ) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_worker_that_dies_once_costs_a_warning(
     tmp_path: Path, workers: int, caplog: pytest.LogCaptureFixture
@@ -136,6 +137,7 @@ def test_a_worker_that_dies_once_costs_a_warning(
     assert caplog.messages == [f"task 1 lost its worker: exit code 7 (attempt 1 of {MAX_ATTEMPTS})"]
 
 
+@pytest.mark.slow
 def test_a_task_that_always_kills_its_worker_is_named_after_the_others_are_done(
     tmp_path: Path,
 ) -> None:
@@ -150,6 +152,7 @@ def test_a_task_that_always_kills_its_worker_is_named_after_the_others_are_done(
     assert len((tmp_path / "attempts").read_text()) == MAX_ATTEMPTS
 
 
+@pytest.mark.slow
 def test_a_worker_killed_while_it_hands_over_its_result_is_replaced() -> None:
     seen: dict[int, bytes] = {}
     pids: set[int] = set()

@@ -56,6 +56,7 @@ def test_fill_counts_all_netlists() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_command_writes_tables_and_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

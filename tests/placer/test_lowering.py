@@ -100,6 +100,7 @@ def test_fabric_is_filled(workload: Lowered) -> None:
     assert 0.5 <= fill <= 0.95
 
 
+@pytest.mark.slow
 def test_workload_is_placeable_and_runs(workload: Lowered) -> None:
     decisions = random_decisions(workload.netlist, 2, seed=4)
     check(SMALL, workload.netlist, decisions)

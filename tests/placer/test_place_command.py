@@ -176,6 +176,7 @@ def test_the_same_seed_gives_the_same_decision(
         assert ((tmp_path / name).read_bytes() == (good_run / name).read_bytes()) == is_same
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_a_warm_start_with_the_simulator_is_never_worse(
     capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
@@ -252,6 +253,7 @@ def test_several_starts_are_told(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert "energies by start" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_sections_are_placed_in_turn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     sizes = ("workload.rows=32", "workload.width=32", "workload.heads=2")

@@ -39,6 +39,7 @@ def simulate_briefly(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> 
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(seeds)
 def test_every_cycle_and_vector_is_accounted_for(seed: int) -> None:

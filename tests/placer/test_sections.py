@@ -148,6 +148,7 @@ def test_sections_compute_what_the_graph_computes(name: str) -> None:
     assert_equivalent(GRAPHS[name], segments)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     name=st.sampled_from(NOT_CAUSAL),
@@ -221,6 +222,7 @@ def assert_fits(fabric: Fabric, section: Section) -> None:
     check(fabric, netlist, route(fabric, netlist, random_sites(fabric, netlist, 1, seed=0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_sections_of_small_graphs_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with cutting_rules(0, 10, 60, 8):

@@ -51,6 +51,7 @@ def test_random_netlists_fill_the_fabric(family: str, seed: int) -> None:
         assert 0.5 <= fill <= 0.95, netlist.name
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(family=st.sampled_from(FAMILIES), seed=st.integers(0, 99), steps=st.integers(0, 400))
 def test_the_climb_never_lengthens_wires_and_stays_legal(

@@ -84,6 +84,7 @@ def test_mirrored_and_turned_decisions_behave_alike(seed: int) -> None:
         assert_behave_alike(fabric, netlist, decisions, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "training"), [("gemm", True), ("mha", False)])
 def test_workload_turned_by_half_behaves_alike(family: str, training: bool) -> None:
     netlist = netlist_of(family, training)

@@ -91,6 +91,7 @@ def assert_no_deadlock(family: str, training: bool, spec_seed: int | None, num: 
         assert (outcome.cycles_per_sample >= netlist.bound_cycles).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "training"), KINDS)
 def test_workload_does_not_deadlock(family: str, training: bool) -> None:
     assert_no_deadlock(family, training, None, num=1)

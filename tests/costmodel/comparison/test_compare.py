@@ -36,6 +36,7 @@ def finished(case: Case, name: str, seed: int, throughput: float, predicted: flo
     return Finished(job, Placed(throughput, predicted, 1.0, 3))
 
 
+@pytest.mark.slow
 def test_gains_share_and_error_by_hand() -> None:
     one, two = cases()
     board = scores_of(
@@ -102,11 +103,13 @@ def test_another_model_file_is_another_job(tmp_path: Path) -> None:
     assert job.origin() != first != replace(job, seed=1).origin()
 
 
+@pytest.mark.slow
 def test_sections_of_a_model_are_cases() -> None:
     found = list(Models(("bert_base",), 1, (False,), 16).cases(load_fabric("large")))
     assert found and all(case.group == "bert_base forward" and case.samples >= 1 for case in found)
 
 
+@pytest.mark.slow
 def test_the_configuration_composes() -> None:
     settings = to_dataclass(CompareConfig, compose_config("compare", []))
     methods = settings.chosen()

@@ -62,6 +62,7 @@ def assert_same(one: Model, two: Model) -> None:
         assert torch.equal(weights[name], others[name]), name
 
 
+@pytest.mark.slow
 def test_the_seed_decides_everything(whole_run: Model, train: Selection, tmp_path: Path) -> None:
     torch.manual_seed(99)
     np.random.seed(99)  # noqa: NPY002  nobody may read it
@@ -84,6 +85,7 @@ class CutOff(Callback):
             raise RuntimeError("cut off")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epoch", "batch"), [(0, 1), (1, 0), (2, 1)])
 def test_a_run_that_was_cut_off_goes_on(
     whole_run: Model, train: Selection, tmp_path: Path, epoch: int, batch: int

@@ -80,6 +80,7 @@ def test_a_run_with_a_split_writes_model_metrics_and_pictures(
     assert Model.load(output / "flow.pt").origin["epochs"] == 2
 
 
+@pytest.mark.slow
 def test_a_run_with_all_netlists_has_no_test_part(folder: Path) -> None:
     result = run(settings(folder, "trainer.max_epochs=1"))
     assert result.test is None

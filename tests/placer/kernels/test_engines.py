@@ -28,6 +28,7 @@ def mapped(graph: KernelGraph, engine: EngineName, seconds: float = 0.2, seed: i
     return map_kernels(Search(Problem(graph), seconds, seed), engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_engine_maps_every_graph(name: str, engine: EngineName) -> None:
@@ -59,6 +60,7 @@ def test_layouts_with_the_other_order_of_formal_arguments_are_read() -> None:
         parse_layout(graph, "k1 = conv( 1 1 8 4 1 1 1 1 1 1 2 4 )")
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_sequence_of_improvements() -> None:
     graph = GRAPHS["unet"]
     courses = []
@@ -75,6 +77,7 @@ def test_the_same_seed_gives_the_same_sequence_of_improvements() -> None:
     assert courses[1][-1] <= courses[0][-1]
 
 
+@pytest.mark.slow
 def test_ids_may_be_shuffled() -> None:
     graph = GRAPHS["convs"]
     place = np.random.default_rng(0).permutation(len(graph.kernels))

@@ -41,6 +41,7 @@ def test_a_mapping_is_written_drawn_and_printed(
     assert "4 kinds of kernels" in text
 
 
+@pytest.mark.slow
 def test_chains_write_one_file_per_wafer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,6 +79,7 @@ def test_wrong_settings_end_with_code_2(
     assert re.search(message, error)
 
 
+@pytest.mark.slow
 def test_the_benchmark_prints_and_writes_its_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

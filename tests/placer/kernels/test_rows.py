@@ -102,6 +102,7 @@ def test_places_of_shelves_are_those_of_the_compiled_layout(name: str) -> None:
     assert np.array_equal(same.y, plan.y)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_alignment_of_a_row_of_two_is_optimal(data: st.DataObject) -> None:
     extent_x = np.array(data.draw(st.lists(st.integers(1, 6), min_size=2, max_size=2)))

@@ -95,6 +95,7 @@ def test_divide_and_conquer_agrees_with_the_quadratic_filter(
     assert {tuple(row) for row in kept.tolist()} == slow_filter(array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", CASES)
 def test_variants_are_the_minima_of_all_executions(graph: KernelGraph) -> None:
     points = np.array(all_performances(graph))
@@ -140,6 +141,7 @@ def test_bounds_equal_the_published_column(letter: str) -> None:
     assert problem.bound == PUBLISHED[letter].bound * problem.graph.time_scale
 
 
+@pytest.mark.slow
 def test_bound_of_the_unfolded_resnet_is_the_published_one_of_d() -> None:
     problem = Problem(resnet(as_convs=True))
     assert problem.bound == PUBLISHED["D"].bound * 4

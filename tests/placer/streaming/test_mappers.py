@@ -56,6 +56,7 @@ def test_same_seed_same_mapping(search: object) -> None:
     assert first.tries == second.tries
 
 
+@pytest.mark.slow
 def test_exact_timing_leaves_no_waits() -> None:
     problem = make_problem(fft(), Device(timing="exact"))
     for found in (anneal(problem, Budget(20.0, 3000), 0), solve(problem, Budget(20.0), 0)):

@@ -25,6 +25,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return stop.value.code, *capsys.readouterr()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mapper", ["auto", "random", "list", "sa", "slots", "evolution", "exact", "rl", "hybrid"]
 )
