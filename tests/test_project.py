@@ -123,6 +123,7 @@ def _imported_packages(path: Path) -> set[str]:
     return {name.split(".")[0] for name in names}
 
 
+@pytest.mark.slow
 def test_placer_imports_without_torch() -> None:
     names = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

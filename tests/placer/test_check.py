@@ -242,6 +242,7 @@ def test_the_message_counts_illegal_decisions_and_names_the_first_ones() -> None
         check(FABRIC, netlist, Decisions.concatenate([illegal] * 8))
 
 
+@pytest.mark.slow
 @given(problems_to_route(), st.sampled_from(RoutingMethod), st.data())
 @settings(max_examples=80, deadline=None)
 def test_any_change_of_a_route_is_refused(

@@ -269,6 +269,7 @@ def test_multirun_runs_every_combination(
     assert lines[1] == "job 2 of 4: seed=0 fabric=large"
 
 
+@pytest.mark.slow
 def test_multirun_refuses_wrong_values_and_shared_folders_before_the_first_job(
     conf_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -201,6 +201,7 @@ def test_any_value_anywhere_is_refused_or_legal(
     _refused_or_legal(folder, json.dumps(changed(content, tuple(path), value)))
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_any_spoilt_text_is_refused_or_legal(folder: Path, data: st.DataObject) -> None:

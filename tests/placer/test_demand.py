@@ -115,6 +115,7 @@ def largest(demand: Demand) -> float:
     return max(demand.dram, *(float(cycles.max()) for cycles in per_resource))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1))
 def test_random_case_is_not_faster_than_its_demand(seed: int) -> None:

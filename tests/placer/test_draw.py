@@ -240,6 +240,7 @@ def test_a_critical_local_link_is_a_line_to_its_unit(
     assert framed.counts == (0, 0, 0, 1)
 
 
+@pytest.mark.slow
 def test_a_critical_flow_is_framed_along_its_way(
     fabric: Fabric, netlist: Netlist, decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def collect(
     return into
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_results_are_those_of_the_function_for_any_number_of_workers(workers: int) -> None:
     assert collect(run_tasks(make_shard, tasks_of(7), kind=LOCAL, workers=workers)) == expected(7)
@@ -116,6 +117,7 @@ def test_bad_arguments_are_refused_before_anything_runs() -> None:
         run_tasks(make_shard, tasks_of(1), kind=LOCAL, workers=1, ray_address="10.0.0.1:6379")
 
 
+@pytest.mark.slow
 def test_workers_run_single_threaded_and_the_parent_keeps_its_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -56,6 +56,7 @@ def test_every_cycle_and_vector_is_accounted_for(seed: int) -> None:
     assert (np.array(result.link_vectors) >= vectors).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(seeds)
 def test_safe_cases_do_not_deadlock(seed: int) -> None:

@@ -183,6 +183,7 @@ def test_the_name_of_a_fabric_stays_in_its_folder(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -263,6 +264,7 @@ def test_wrong_settings_are_refused(
     assert_refused(run(capsys, *GEMM, f"output={output}", arguments), message, output)
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_fit_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -183,6 +183,7 @@ def test_random_specs_differ(family: str) -> None:
     assert len({sample_spec(family, int(budget), rng) for budget in budgets}) >= 30
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(FAMILIES),
     st.integers(1, 10**8),

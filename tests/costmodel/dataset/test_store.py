@@ -76,6 +76,7 @@ def test_what_is_written_comes_back(cases: list[tuple[int, int]], shard_size: in
             np.testing.assert_array_equal(read.throughput, written.throughput)
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.permutations(range(3)))
 def test_order_of_writing_does_not_change_a_byte(order: list[int]) -> None:

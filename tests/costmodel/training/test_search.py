@@ -27,6 +27,7 @@ def arguments(folder: Path, *more: str) -> list[str]:
     return overrides(folder, "trainer.max_epochs=1", "search.trials=2", objective, SPACE, *more)
 
 
+@pytest.mark.slow
 def test_the_default_space_is_of_known_settings() -> None:
     config = compose_config("tune")
     search = to_dataclass(SearchConfig, config.search)

@@ -89,6 +89,7 @@ def test_ids_may_be_shuffled() -> None:
     assert one.score.slowest == two.score.slowest
 
 
+@pytest.mark.slow
 def test_one_kernel_alone_needs_no_wire() -> None:
     graph = fully_connected((16, 8), Wafer(30, 40))
     for engine in ENGINES:
