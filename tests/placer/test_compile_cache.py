@@ -14,23 +14,36 @@ import pytest
 from placer.config import CONF_DIR
 
 SOURCES = CONF_DIR.parent / "placer"
+PROGRAM = """
+
+from placer.annealing.random import uniform
+print(uniform.stats.cache_path)
+"""
+KEYS = """
+import sys
+from pathlib import Path
+from placer.compile_cache import source_key
+print(*(source_key(Path(name).resolve()) for name in sys.argv[1:]))
+"""
 
 
-def cache_dir(parent: Path, **environment: str) -> str:
-    """NUMBA_CACHE_DIR after an import of the package in `parent`, in a fresh process."""
-    program = "import os, placer; print(os.environ['NUMBA_CACHE_DIR'], placer.__file__)"
-    inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+def run(parent: Path, program: str, *arguments: str, **environment: str) -> str:
+    """What a program prints that imports the package in `parent`, in a fresh process."""
+    chosen = ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES")
+    inherited = {name: value for name, value in os.environ.items() if name not in chosen}
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *arguments],
         cwd=parent,
         env={**inherited, "PYTHONPATH": str(parent), **environment},
         capture_output=True,
         text=True,
         check=True,
     )
-    folder, origin = done.stdout.split()
-    assert origin == str(parent / "placer/__init__.py")
-    return folder
+    return done.stdout.strip()
+
+
+def key(package: Path, module: str = "simulation/engine.py") -> str:
+    return run(package.parent, KEYS, f"placer/{module}")
 
 
 @pytest.fixture
@@ -40,46 +53,55 @@ def package(tmp_path: Path) -> Path:
     return shutil.copytree(SOURCES, tmp_path / "placer", ignore=ignored)
 
 
-def append(package: Path) -> None:
-    with open(package / "simulation/network.py", "a") as file:
+def append(path: Path) -> None:
+    with open(path, "a") as file:
         file.write("# changed\n")
 
 
-def add_module(package: Path) -> None:
-    (package / "routing/extra.py").touch()
+def change_itself(package: Path) -> None:
+    append(package / "simulation/engine.py")
 
 
-def rename_module(package: Path) -> None:
-    (package / "bench.py").rename(package / "benchmark.py")
+def change_what_it_imports(package: Path) -> None:
+    append(package / "simulation/network.py")
 
 
-@pytest.mark.parametrize("change", [append, add_module, rename_module])
-def test_a_change_of_any_source_changes_the_folder(
+def change_what_that_imports(package: Path) -> None:
+    append(package / "fabric.py")
+
+
+@pytest.mark.parametrize(
+    "change", [change_itself, change_what_it_imports, change_what_that_imports]
+)
+def test_a_change_of_a_source_that_a_module_is_made_from_changes_its_key(
     package: Path, change: Callable[[Path], None]
 ) -> None:
-    before = cache_dir(package.parent)
-    assert Path(before).parent == package / "__pycache__"
-    assert cache_dir(package.parent) == before
+    before = key(package)
+    assert key(package) == before
     change(package)
-    after = cache_dir(package.parent)
-    assert Path(after).parent == Path(before).parent
-    assert after != before
+    assert key(package) != before
 
 
-def test_files_that_are_no_source_do_not_matter(package: Path) -> None:
-    before = cache_dir(package.parent)
-    (package / "notes.txt").touch()
-    assert cache_dir(package.parent) == before
+def test_other_sources_do_not_matter(package: Path) -> None:
+    before = key(package)
+    append(package / "stencil/tree.py")
+    (package / "simulation/extra.py").touch()
+    assert key(package) == before
 
 
-def test_equal_sources_elsewhere_have_a_folder_of_the_same_name(
+def test_equal_sources_elsewhere_have_the_same_key(
     package: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = shutil.copytree(package, tmp_path_factory.mktemp("other") / "placer")
-    ours, theirs = Path(cache_dir(package.parent)), Path(cache_dir(other.parent))
-    assert ours != theirs
-    assert ours.name == theirs.name
+    assert key(package) == key(other)
 
 
-def test_the_choice_of_the_user_wins(package: Path) -> None:
-    assert cache_dir(package.parent, NUMBA_CACHE_DIR="/chosen") == "/chosen"
+def test_numba_caches_in_a_folder_with_the_key(package: Path) -> None:
+    found = Path(run(package.parent, PROGRAM))
+    assert found.parent == package / "__pycache__/numba"
+    assert found.name == f"placer.annealing.random-{key(package, 'annealing/random.py')}"
+
+
+def test_the_choice_of_the_user_wins(package: Path, tmp_path: Path) -> None:
+    chosen = tmp_path / "chosen"
+    assert Path(run(package.parent, PROGRAM, NUMBA_CACHE_DIR=str(chosen))).is_relative_to(chosen)
