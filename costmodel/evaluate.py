@@ -68,6 +68,7 @@ class EvaluateConfig:
     recipes: dict[str, Recipe]
     seeds: Seeds
     max_folds: int | None
+    ablation_folds: int | None
     workers: int | None
     executor: ExecutorKind
     ray_address: str | None
@@ -95,6 +96,7 @@ class EvaluateConfig:
             ablations=self.chosen(self.ablations),
             seeds=self.seeds,
             max_folds=self.max_folds,
+            ablation_folds=self.ablation_folds,
         )
 
 

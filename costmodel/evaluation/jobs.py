@@ -101,6 +101,7 @@ class Plan:
     ablations: dict[str, Method]
     seeds: Seeds
     max_folds: int | None = None  # of each split; for trials
+    ablation_folds: int | None = None  # of the split by graph
 
     def __post_init__(self) -> None:
         for name, method in self.ablations.items():
@@ -109,10 +110,16 @@ class Plan:
                     f"ablation {name!r} is compared with {method.base!r}, which is not among the "
                     f"methods: {', '.join(self.methods)}; name it there too, or set ablations=[]"
                 )
-        if self.ablations and self.seeds.ablation and not self.seeds.graph:
-            raise InputError("seeds.graph=[] with ablations, which are compared by graph")
-        if self.max_folds is not None and self.max_folds < 1:
-            raise InputError(f"max_folds={self.max_folds}; allowed: null, or 1 and more")
+        alone = sorted(set(self.seeds.ablation) - set(self.seeds.graph))
+        if self.ablations and alone:
+            raise InputError(
+                f"seeds.ablation has {alone} that seeds.graph has not; ablations are compared by "
+                "graph with whole methods of the same seed"
+            )
+        for name in ("max_folds", "ablation_folds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name}={value}; allowed: null, or 1 and more")
         if not self.methods:
             raise InputError("methods=[]; name one or more")
 
@@ -127,12 +134,20 @@ class Plan:
                 for fabric in self.sources.transfers
                 for job in self._jobs(self.methods, fabric, seeds.transfer)
             ),
-            *self._jobs(self.ablations, SplitKind.GRAPH.value, seeds.ablation),
+            *filter(
+                self.in_ablation_table,
+                self._jobs(self.ablations, SplitKind.GRAPH.value, seeds.ablation),
+            ),
             *self._jobs(self.methods, SplitKind.RANDOM.value, seeds.random),
         ]
         if not jobs:
             raise InputError("no jobs: all of seeds.* are empty")
         return list(dict.fromkeys(jobs))
+
+    def in_ablation_table(self, job: Job) -> bool:
+        """Whether a job, of an ablation or of what it is compared with, counts there."""
+        has_fold = self.ablation_folds is None or job.fold < self.ablation_folds
+        return job.split == MAIN_SPLIT and job.seed in self.seeds.ablation and has_fold
 
     def stages(self) -> Iterator[Plan]:
         """The plan from its most important split on, growing to all of it; at least one."""

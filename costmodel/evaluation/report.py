@@ -79,8 +79,9 @@ def write_report(
     for name, figure in drawn.items():
         write_atomic(folder / name, png(figure))
     header = _header(plan, command)
-    write_atomic(folder / REPORT_FILE, _text(plan, board, split, main, header))
-    write_atomic(folder / "tables.tex", _latex(plan, board, header))
+    ablations = _ablation_rows(plan, finished)
+    write_atomic(folder / REPORT_FILE, _text(plan, board, split, main, header, ablations))
+    write_atomic(folder / "tables.tex", _latex(plan, board, header, ablations))
     methods = list(plan.methods)
     table = tables.score_rows(board, split, ALL, methods, _SUMMARY)
     return Summary(split, table, tables.winner_lines(board, split, methods, main))
@@ -123,7 +124,9 @@ def _header(plan: Plan, command: str) -> list[str]:
     return lines
 
 
-def _text(plan: Plan, board: Board, main_split: str, main: str, header: list[str]) -> str:
+def _text(
+    plan: Plan, board: Board, main_split: str, main: str, header: list[str], ablations: Rows
+) -> str:
     others = [split for split in board.splits() if split != main_split]
     parts = [
         "# Evaluation",
@@ -140,8 +143,7 @@ def _text(plan: Plan, board: Board, main_split: str, main: str, header: list[str
         parts.append(f"![{title}]({name})")
     for split in others:
         parts += _split_parts(plan, board, split, main)
-    if plan.ablations and plan.seeds.ablation:
-        parts += _ablation_parts(plan, board)
+    parts += _ablation_parts(plan, ablations)
     parts += _uncertainty_parts(board)
     parts.append(f"Numbers: scores.csv, graphs.csv, {PREDICTIONS_FILE} (not published).")
     return "\n\n".join(parts) + "\n"
@@ -160,16 +162,27 @@ def _split_parts(plan: Plan, board: Board, split: str, main: str) -> list[str]:
     ]
 
 
-def _ablation_parts(plan: Plan, board: Board) -> list[str]:
-    methods = plan.methods | plan.ablations
+def _ablation_rows(plan: Plan, finished: Sequence[Finished]) -> Rows:
+    """Ablations and what they are compared with, on the same folds and seeds; or nothing."""
+    if not plan.ablations or not plan.seeds.ablation:
+        return []
+    compared = [item for item in finished if plan.in_ablation_table(item.job)]
+    board = Board(score(put_together(plan.sources, compared)))
+    return tables.ablation_rows(board, MAIN_SPLIT, plan.methods | plan.ablations)
+
+
+def _ablation_parts(plan: Plan, rows: Rows) -> list[str]:
+    if not rows:
+        return []
+    folds = "All folds" if plan.ablation_folds is None else f"The first {plan.ablation_folds} folds"
     return [
         "## Ablations",
-        "By graph. Changes are relative to the method that something was taken away from. The "
-        "published figures (Guha et al.) are of a random 5-fold split on another machine: compare "
-        "directions, not values. Published heuristic: RE {:.3f}, pooled Spearman {:.3f}.".format(
+        f"{folds} by graph. Changes are relative to the method that something was taken away from. "
+        "The published figures (Guha et al.) are of a random 5-fold split on another machine: "
+        "compare directions, not values. Published heuristic: RE {:.3f}, pooled Spearman {:.3f}.".format(
             *tables.PUBLISHED_HEURISTIC
         ),
-        markdown(tables.ablation_rows(board, MAIN_SPLIT, methods)),
+        markdown(rows),
     ]
 
 
@@ -186,7 +199,7 @@ def _uncertainty_parts(board: Board) -> list[str]:
     return parts
 
 
-def _latex(plan: Plan, board: Board, header: list[str]) -> str:
+def _latex(plan: Plan, board: Board, header: list[str], ablations: Rows) -> str:
     methods = list(plan.methods)
     parts = ["\n".join(f"% {line}" for line in header)]
     for split in board.splits():
@@ -194,9 +207,8 @@ def _latex(plan: Plan, board: Board, header: list[str]) -> str:
         rows = tables.score_rows(board, split, ALL, methods)
         parts.append(tables.latex(rows, title))
         parts.append(tables.latex(tables.family_rows(board, split, methods), f"{title}, families"))
-    if plan.ablations and plan.seeds.ablation:
-        rows = tables.ablation_rows(board, MAIN_SPLIT, plan.methods | plan.ablations)
-        parts.append(tables.latex(rows, "Ablations, by graph"))
+    if ablations:
+        parts.append(tables.latex(ablations, "Ablations, by graph"))
     return "\n\n".join(parts) + "\n"
 
 

@@ -28,6 +28,7 @@ class Elite:
     """Different placements, in the order in which they came."""
 
     decisions: list[Decisions] = field(default_factory=list)  # stacks of one
+    favourite: Decisions | None = None  # of the heuristic: simulated whatever the model thinks
     _seen: set[bytes] = field(default_factory=set)
 
     def add(self, decision: Decisions) -> None:
@@ -50,9 +51,14 @@ def best_of(cost: CostModel, netlist: Netlist, decisions: Sequence[Decisions]) -
 def fastest_of(
     fabric: Fabric, netlist: Netlist, cost: CostModel, elite: Elite, number: int
 ) -> tuple[Decisions, float]:
-    """The fastest in simulation of the `number` best by the cost model, and its throughput."""
+    """The fastest in simulation of the `number` best by the cost model, and its throughput.
+
+    One of them is the heuristic's favourite, so that a bad model costs time but little else.
+    """
     energies = energies_of(cost, netlist, Decisions.concatenate(elite.decisions))
     chosen = [elite.decisions[k] for k in np.argsort(energies, kind="stable")[:number]]
+    if elite.favourite is not None and not any(d is elite.favourite for d in chosen):
+        chosen[-1] = elite.favourite
     truth = SimulatorCost(fabric, PRECISE_LIMITS)
     simulated = truth.score(netlist, Decisions.concatenate(chosen))
     winner = int(np.argmax(simulated))

@@ -234,6 +234,7 @@ def _search_by_heuristic(
         elite.add(found[-1].decision)
         if found[-1].status is AnnealStatus.INTERRUPTED:
             break
+    elite.favourite = min(found, key=lambda result: result.energy).decision
     if len(found) == 1:
         return found[0]
     best = best_of(problem.cost, netlist, [result.decision for result in found])

@@ -13,6 +13,7 @@ import pytest
 from costmodel.evaluation import run
 from costmodel.evaluation.jobs import Job, Seeds, Sources, origin, selections
 from costmodel.evaluation.methods import Baseline, Method, checked_prediction
+from costmodel.evaluation.report import write_report
 from costmodel.evaluation.run import JOBS_FOLDER, Finished, run_plan
 from costmodel.labelled import Prediction, Selection
 from costmodel.networks.guha import GuhaConfig
@@ -30,6 +31,8 @@ from tests.costmodel.evaluation.cases import (
     run_inline,
     sources_in,
 )
+
+LESS = {"less": Method(Baseline.HEURISTIC, base="heuristic")}
 
 
 @pytest.fixture(scope="module")
@@ -196,8 +199,28 @@ def test_wrong_plans_are_refused(sources: Sources) -> None:
         plan_of(sources, ablations={"less": Method(Baseline.HEURISTIC, base="flow")})
     with pytest.raises(InputError, match="max_folds=0"):
         plan_of(sources, max_folds=0)
+    with pytest.raises(InputError, match="ablation_folds=0"):
+        plan_of(sources, ablation_folds=0)
+    with pytest.raises(InputError, match=r"seeds\.ablation has \[1\] that seeds\.graph has not"):
+        plan_of(sources, seeds=replace(BY_GRAPH, ablation=(1,)), ablations=LESS)
     with pytest.raises(InputError, match=r"seeds\.graph=\[1, 1\]"):
         Seeds(graph=(1, 1), random=(), family=(), transfer=(), ablation=())
+
+
+def test_ablations_are_compared_on_the_folds_that_they_have(
+    sources: Sources, tmp_path: Path, inline: list[str]
+) -> None:
+    plan = plan_of(
+        sources, seeds=replace(BY_GRAPH, ablation=(0,)), ablations=LESS, ablation_folds=1
+    )
+    finished = _run(plan, tmp_path)
+    own = [item.job for item in finished if item.job.name == "less"]
+    assert [(job.split, job.fold, job.seed) for job in own] == [("graph", 0, 0)]
+    write_report(plan, finished, tmp_path, main="heuristic", command="evaluate")
+    text = (tmp_path / "report.md").read_text()
+    assert "The first 1 folds by graph" in text
+    rows = [line.split("|")[1:] for line in text.splitlines() if line.startswith("| less | ")]
+    assert rows and all(row[5].strip() == "+0.000" for row in rows)  # it is its own base
 
 
 def test_stages_grow_to_the_whole_plan(sources: Sources) -> None:
