@@ -179,9 +179,8 @@ def _ablation_parts(plan: Plan, rows: Rows) -> list[str]:
         "## Ablations",
         f"{folds} by graph. Changes are relative to the method that something was taken away from. "
         "The published figures (Guha et al.) are of a random 5-fold split on another machine: "
-        "compare directions, not values. Published heuristic: RE {:.3f}, pooled Spearman {:.3f}.".format(
-            *tables.PUBLISHED_HEURISTIC
-        ),
+        "compare directions, not values. Published heuristic: "
+        "RE {:.3f}, pooled Spearman {:.3f}.".format(*tables.PUBLISHED_HEURISTIC),
         markdown(rows),
     ]
 
