@@ -33,7 +33,8 @@ from costmodel.training import LossConfig, TrainConfig, TrainerConfig, fit
 from placer.annealing import AnnealOptions, Schedule
 from placer.annealing.constraints import allowed_sites
 from placer.annealing.finalists import Elite
-from placer.annealing.multistart import Problem, SearchTask, StartKind, search_once
+from placer.annealing.multistart import SearchTask, search_once
+from placer.annealing.problem import Problem, StartKind
 from placer.command import make_console
 from placer.config import run_command, to_dataclass
 from placer.decision import Decisions

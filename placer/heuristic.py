@@ -45,7 +45,7 @@ class Rules:
     link: float = 1.0
     flow: float = 1.0
     port: float = 1.0
-    doublings: int = 3  # the search descends the p-norm with p = 2^doublings
+    doublings: int = 1  # the search descends the p-norm with p = 2^doublings
 
     def __post_init__(self) -> None:
         for name in ("link", "flow", "port"):
@@ -139,10 +139,6 @@ class HeuristicCost:
 @hot
 def power(value: float, doublings: int) -> float:
     """value ^ (2 ^ doublings)"""
-    if doublings == 3:  # the usual one, without a loop
-        value *= value
-        value *= value
-        return value * value
     for _ in range(doublings):
         value *= value
     return value

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from placer.annealing import AnnealOptions, MoveMix, Schedule
 from placer.annealing.constraints import allowed_sites, load_constraints, require_known_units
-from placer.annealing.multistart import MultiStartResult, Problem, StartKind, search_starts
+from placer.annealing.multistart import MultiStartResult, search_starts
+from placer.annealing.problem import Problem, StartKind
 from placer.annealing.rerouting import FinalRouting, energy_of, reroute
 from placer.annealing.starts import load_start, random_start
 from placer.check import check

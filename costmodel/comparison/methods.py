@@ -7,13 +7,8 @@ from dataclasses import dataclass, replace
 
 from costmodel.comparison.cases import Case
 from placer.annealing.constraints import allowed_sites
-from placer.annealing.multistart import (
-    MultiStartResult,
-    Problem,
-    SearchTask,
-    StartResult,
-    search_once,
-)
+from placer.annealing.multistart import MultiStartResult, SearchTask, StartResult, search_once
+from placer.annealing.problem import Problem
 from placer.cost import CostModel, SimulatorCost
 from placer.errors import InputError
 from placer.placing import PlaceConfig

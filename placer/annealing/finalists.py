@@ -8,7 +8,6 @@ simulated for long; the fastest wins.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,23 +41,17 @@ class Elite:
         self.add(search.best())
 
 
-def best_of(cost: CostModel, netlist: Netlist, decisions: Sequence[Decisions]) -> Decisions:
-    """The one that the cost model likes best; the first among equals."""
-    energies = energies_of(cost, netlist, Decisions.concatenate(decisions))
-    return decisions[int(np.argmin(energies))]
-
-
 def fastest_of(
     fabric: Fabric, netlist: Netlist, cost: CostModel, elite: Elite, number: int
 ) -> tuple[Decisions, float]:
     """The fastest in simulation of the `number` best by the cost model, and its throughput.
 
-    One of them is the heuristic's favourite, so that a bad model costs time but little else.
+    The heuristic's favourite is simulated too, so that a bad model costs time but little else.
     """
     energies = energies_of(cost, netlist, Decisions.concatenate(elite.decisions))
     chosen = [elite.decisions[k] for k in np.argsort(energies, kind="stable")[:number]]
     if elite.favourite is not None and not any(d is elite.favourite for d in chosen):
-        chosen[-1] = elite.favourite
+        chosen.append(elite.favourite)
     truth = SimulatorCost(fabric, PRECISE_LIMITS)
     simulated = truth.score(netlist, Decisions.concatenate(chosen))
     winner = int(np.argmax(simulated))
@@ -66,10 +59,10 @@ def fastest_of(
 
 
 def seconds_to_judge(fabric: Fabric, netlist: Netlist, start: Start, number: int) -> float:
-    """How long the simulation of `number` finalists will take, judged by that of the start."""
+    """How long it will take to simulate `number` and the heuristic's favourite, as the start."""
     if not number:
         return 0.0
     begin = time.monotonic()
     decision = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
     SimulatorCost(fabric, PRECISE_LIMITS).score(netlist, decision)
-    return number * (time.monotonic() - begin)
+    return (number + 1) * (time.monotonic() - begin)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,49 +20,18 @@ from placer.annealing.annealer import (
     Round,
     anneal,
 )
-from placer.annealing.board import BoolArray
-from placer.annealing.finalists import Elite, best_of, fastest_of, seconds_to_judge
+from placer.annealing.finalists import Elite, fastest_of, seconds_to_judge
+from placer.annealing.pool import search_pool
+from placer.annealing.problem import Problem, StartKind
 from placer.annealing.rerouting import energy_of
 from placer.annealing.search import Search, Start
 from placer.annealing.starts import random_start, start_of
-from placer.cost import CostModel
 from placer.decision import Decisions
 from placer.errors import InputError
 from placer.executor import WorkerCrashError
 from placer.executor.local import run_local
-from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost, Rules
-from placer.netlist import Netlist
+from placer.heuristic import HeuristicCost
 from placer.routing import route_turns
-
-
-class StartKind(Enum):
-    """Where a search begins when no placement is given."""
-
-    RANDOM = "random"  # a random placement
-    HEURISTIC = "heuristic"  # the end of a search with the heuristic, at the same effort
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What to place, and how to search."""
-
-    fabric: Fabric
-    netlist: Netlist
-    cost: CostModel
-    is_allowed: BoolArray  # [num_units, num_sites] see `allowed_sites`
-    options: AnnealOptions  # the limits hold for one start
-    start: StartKind = StartKind.RANDOM
-    rules: Rules = field(default_factory=Rules)  # of the heuristic that makes starts
-    warm_start: Start | None = None  # begin here, whatever `start` says
-    pool: int = 1  # searches with the heuristic, of which the cost model chooses the start
-    finalists: int = 0  # placements that are simulated, of which the fastest is the result
-
-    def __post_init__(self) -> None:
-        if self.pool < 1 or self.finalists < 0:
-            raise InputError(
-                f"pool={self.pool}, finalists={self.finalists}; allowed: 1 or more, 0 or more"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +136,7 @@ def search_once(
     _load_compiled(problem, start)
     begin = time.monotonic()
     if problem.warm_start is None and problem.start is StartKind.HEURISTIC:
-        first = _search_by_heuristic(problem, start_seeds, elite, watch)
+        first = search_pool(problem, start_seeds, elite, _phase("heuristic", watch))
         if first.status is AnnealStatus.INTERRUPTED:
             ended = replace(first, energy=energy_of(cost, netlist, first.decision))
             return StartResult(task.number, first.decision, ended)
@@ -207,38 +175,6 @@ def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
         return options
     shorter = replace(schedule, moves_per_round=schedule.moves_per_round * share)
     return replace(options, schedule=shorter)
-
-
-def _search_by_heuristic(
-    problem: Problem, seeds: list[tuple[int, int]], elite: Elite, watch: Watch | None
-) -> AnnealResult:
-    """Good starts for a slow cost model, and of these the one that it likes best.
-
-    They take half of the time limit at most: none is begun after that, and the last is cut off.
-    Ctrl-C ends them; what was found is returned.
-    """
-    fabric, netlist, limit = problem.fabric, problem.netlist, problem.options.time_limit
-    options = AnnealOptions(effort=problem.options.effort, moves=problem.options.moves)
-    end = math.inf if limit is None else time.monotonic() + limit / 2
-    cost, found = HeuristicCost(fabric, problem.rules), list[AnnealResult]()
-    for placement_seed, seed in seeds:
-        if limit is not None:
-            left = end - time.monotonic()
-            if left <= 0 and found:
-                break
-            options = replace(options, time_limit=max(left, 1e-3))
-        start = random_start(fabric, netlist, problem.is_allowed, placement_seed)
-        found.append(
-            anneal(fabric, netlist, cost, start, options, seed, _phase("heuristic", watch))
-        )
-        elite.add(found[-1].decision)
-        if found[-1].status is AnnealStatus.INTERRUPTED:
-            break
-    elite.favourite = min(found, key=lambda result: result.energy).decision
-    if len(found) == 1:
-        return found[0]
-    best = best_of(problem.cost, netlist, [result.decision for result in found])
-    return replace(found[-1], decision=best)
 
 
 def _load_compiled(problem: Problem, start: Start) -> None:

@@ -10,24 +10,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placer.annealing import AnnealOptions, AnnealStatus, Round, Schedule
+from placer.annealing import AnnealOptions, AnnealStatus, Round, Schedule, pool
 from placer.annealing import multistart as module
 from placer.annealing.constraints import allowed_sites
+from placer.annealing.finalists import Elite
 from placer.annealing.multistart import (
     MultiStartResult,
-    Problem,
     SearchTask,
-    StartKind,
     fit_schedule,
     search_once,
     search_starts,
 )
+from placer.annealing.problem import Problem, StartKind
 from placer.annealing.rerouting import FinalRouting, energy_of, reroute
 from placer.annealing.starts import random_start
 from placer.cost import CostModel, RandomCost, SimulatorCost
 from placer.decision import Decisions
 from placer.errors import InputError
-from placer.heuristic import HeuristicCost
+from placer.fabric import Fabric
+from placer.heuristic import HeuristicCost, Rules
 from placer.netlist import Netlist
 from placer.routing import RoutingMethod, route
 from placer.simulation import PRECISE_LIMITS
@@ -218,6 +219,42 @@ def test_the_fastest_finalist_in_simulation_is_the_result() -> None:
     assert judged.result.energy == energy_of(asked.cost, asked.netlist, judged.result.decision)
     slower = replace(judged, number=0, simulated=speed / 2)
     assert MultiStartResult((slower, replace(judged, number=1))).best.number == 1
+
+
+@pytest.mark.slow
+def test_searches_of_the_pool_have_rules_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Rules] = []
+
+    class Recorded(HeuristicCost):
+        def __init__(self, fabric: Fabric, rules: Rules | None = None) -> None:
+            super().__init__(fabric, rules)
+            seen.append(self.rules)
+
+    monkeypatch.setattr(pool, "HeuristicCost", Recorded)
+    given = Rules(link=2.0, flow=0.0)
+    asked = problem(RandomCost(), FEW, start=StartKind.HEURISTIC, pool=5, rules=given)
+    search_once(SearchTask(asked, 0, 5))
+    *searched, judge = seen
+    assert searched[0] == judge == given
+    assert len(set(searched)) == 5
+    assert all(rules.flow == 0 and rules.link > 0 for rules in searched), "factors keep a rule off"
+    again = list(searched)
+    seen.clear()
+    search_once(SearchTask(asked, 0, 5))
+    assert seen[:-1] == again
+
+
+@pytest.mark.slow
+def test_the_favourite_of_the_heuristic_is_always_simulated() -> None:
+    asked = problem(RandomCost(3), FEW, start=StartKind.HEURISTIC, pool=4, finalists=1)
+    heuristic = HeuristicCost(SMALL)
+    elite = Elite()
+    judged = search_once(SearchTask(asked, 0, 5), elite=elite)
+    energies = [energy_of(heuristic, asked.netlist, d) for d in elite.decisions[:4]]
+    favourite = elite.decisions[int(np.argmin(energies))]
+    assert elite.favourite is favourite
+    speed = SimulatorCost(SMALL, PRECISE_LIMITS).score(asked.netlist, favourite)[0]
+    assert judged.simulated is not None and judged.simulated >= speed
 
 
 def test_wrong_numbers_are_refused() -> None:
