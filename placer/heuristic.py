@@ -45,7 +45,7 @@ class Rules:
     link: float = 1.0
     flow: float = 1.0
     port: float = 1.0
-    doublings: int = 1  # the search descends the p-norm with p = 2^doublings
+    doublings: int = 2  # the search descends the p-norm with p = 2^doublings
 
     def __post_init__(self) -> None:
         for name in ("link", "flow", "port"):
