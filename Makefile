@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate compare improve tune streaming-bench test test-fast bench kernels-bench stencil-bench lint format clean
+.PHONY: help install demo dataset train model evaluate compare adapt improve tune streaming-bench test test-fast bench kernels-bench stencil-bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,19 +49,34 @@ dataset: $(STAMP)  ## make a dataset; ARGS="size=demo|default|full|transfer seed
 train: $(STAMP)  ## train a model; ARGS="model=flow|guha|mlp split=graph fold=0 ..." (conf/train.yaml)
 	$(PYTHON) -m costmodel.train $(ARGS)
 
-model: $(STAMP) data/dataset_default/splits.json  ## train the default model on the default dataset: data/model/flow.pt
-	$(PYTHON) -m costmodel.train output=data/model
+model: data/model/flow.pt  ## train the default model on the default dataset: data/model/flow.pt
 
 data/dataset_default/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset
 
+data/model/flow.pt: | data/dataset_default/splits.json
+	$(PYTHON) -m costmodel.train output=data/model
+
+data/model_guha/guha.pt: | data/dataset_default/splits.json
+	$(PYTHON) -m costmodel.train model=guha output=data/model_guha
+
+data/improve/model.pt: | data/model/flow.pt
+	$(PYTHON) -m costmodel.improve
+
+data/dataset_v2/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset fabric=small_v2 output=data/dataset_v2
+
 evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] ablations=[]" (conf/evaluate.yaml)
 	$(PYTHON) -m costmodel.evaluate $(ARGS)
 
-compare: $(STAMP)  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
+compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
 	$(PYTHON) -m costmodel.compare $(ARGS)
 
-improve: $(STAMP)  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
+adapt: data/model/flow.pt data/dataset_v2/splits.json  ## a model of small learns small_v2 from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)
+	$(PYTHON) -m costmodel.adapt $(ARGS)
+	$(PYTHON) -m costmodel.compare fabric=small_v2 models.names=[] methods=[heuristic,old,tuned_10,retrained,simulator_1x] limit=simulator_1x output=data/compare_v2
+
+improve: data/model/flow.pt  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
 	$(PYTHON) -m costmodel.improve $(ARGS)
 
 streaming-bench: $(STAMP)  ## map programs to a CGRA with every mapper; ARGS="FOLDER ..." for graphs of your own

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from costmodel.comparison.cases import Case, Models, Unseen
+from costmodel.comparison.cases import Models, Unseen
 from costmodel.comparison.methods import Method
-from costmodel.comparison.report import HEADER, write_report
-from costmodel.comparison.run import jobs_of, run_jobs
+from costmodel.comparison.report import HEADER, publish, write_report
+from costmodel.comparison.run import Finished, Job, jobs_of, run_jobs
 from placer.command import make_console
 from placer.config import compose_config, run_command, to_dataclass
 from placer.errors import InputError
@@ -58,6 +59,7 @@ class CompareConfig:
     executor: ExecutorKind
     ray_address: str | None
     output: Path
+    publish: Path | None
 
     def chosen(self) -> dict[str, Method]:
         """Raises InputError for a name without a recipe."""
@@ -72,19 +74,37 @@ class CompareConfig:
 def main(config: DictConfig) -> None:
     """Entry point."""
     settings = to_dataclass(CompareConfig, config)
-    require_folder(settings.output)
+    for folder in (settings.output, settings.publish):
+        if folder is not None:
+            require_folder(folder)
     console, methods = make_console(), settings.chosen()
-    timed: list[tuple[list[Case], float]] = [
-        (list(settings.unseen.cases(settings.fabric)), settings.seconds),
-        (list(settings.models.cases(settings.model_fabric)), settings.model_seconds),
-    ]
-    jobs = [job for cases, time in timed for job in jobs_of(cases, methods, time, settings.seeds)]
-    if not jobs:
+    timed = (
+        (settings.unseen.cases(settings.fabric), settings.seconds),
+        (settings.models.cases(settings.model_fabric), settings.model_seconds),
+    )
+    command = shlex.join(["python", "-m", "costmodel.compare", *sys.argv[1:]])
+    finished, rows = list[Finished](), list[list[str]]()
+    for cases, seconds in timed:  # a report after each
+        jobs = jobs_of(list(cases), methods, seconds, settings.seeds)
+        if jobs:
+            finished += _run(jobs, settings, console)
+            rows = write_report(
+                finished, settings.output, base=settings.base, limit=settings.limit, command=command
+            )
+    if not finished:
         raise InputError("nothing to place: unseen.netlists=0 and models.names=[]")
+    console.print(screen_table(HEADER, rows))
+    console.print(f"written to {settings.output}")
+    if settings.publish is not None:
+        publish(settings.output, settings.publish)
+        console.print(f"copied to {settings.publish}")
+
+
+def _run(jobs: list[Job], settings: CompareConfig, console: Console) -> list[Finished]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         bar = progress.add_task("placements", total=None)
-        finished = run_jobs(
+        return run_jobs(
             jobs,
             settings.output,
             executor=settings.executor,
@@ -92,12 +112,6 @@ def main(config: DictConfig) -> None:
             ray_address=settings.ray_address,
             on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
         )
-    command = shlex.join(["python", "-m", "costmodel.compare", *sys.argv[1:]])
-    rows = write_report(
-        finished, settings.output, base=settings.base, limit=settings.limit, command=command
-    )
-    console.print(screen_table(HEADER, rows))
-    console.print(f"written to {settings.output}")
 
 
 if __name__ == "__main__":

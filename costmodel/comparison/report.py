@@ -26,6 +26,7 @@ HEADER = [
     "group", "method", "netlists", "seeds", "throughput", "over base", "spread over seeds",
     "worst netlist", "share of the gap", "RE of prediction", "seconds", "searches",
 ]  # fmt: skip
+FILES = ("report.md", "placements.csv", "gain.png", "predicted.png")
 VALUES_HEADER = [
     "group", "netlist", "fabric", "units", "method", "seed", "throughput", "predicted", "seconds",
     "searches",
@@ -158,6 +159,13 @@ def write_report(
     write_atomic(folder / "predicted.png", png(draw_predicted(board)))
     write_atomic(folder / "report.md", text)
     return rows
+
+
+def publish(folder: Path, target: Path) -> None:
+    """Copy the report to another folder."""
+    make_folder(target)
+    for name in FILES:
+        write_atomic(target / name, (folder / name).read_bytes())
 
 
 def draw_gains(board: Sequence[Scores], base: str) -> Figure:

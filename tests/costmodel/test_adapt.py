@@ -1,0 +1,75 @@
+"""Adapting: shares of netlists, rows, and the command from an old model to new ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costmodel.adapt import Adapted, main, rows_of, some_netlists
+from costmodel.labelled import Selection
+from costmodel.learned import LearnedCost
+from placer.config import run_command
+from tests.costmodel.cases import labelled
+from tests.costmodel.test_learned import SMALL, model_for
+
+
+def test_shares_are_whole_netlists_and_grow(tmp_path: Path) -> None:
+    data = labelled(tmp_path)
+    train = Selection(data, np.arange(len(data)))
+    parts = [some_netlists(train, share, seed=3) for share in (0.01, 0.5, 1.0)]
+    few, half, whole = (set(part.netlist.tolist()) for part in parts)
+    assert len(few) == 2 and few < half < whole == set(data.netlist.tolist())
+    for part in parts:
+        assert len(part) == np.isin(data.netlist, part.netlist).sum()
+
+
+def test_rows_tell_the_share_of_the_retrained_model() -> None:
+    results = [
+        Adapted("old", 0, 0, 0.4, 0.2, 0.5, 0.1, 0.0),
+        Adapted("scratch_100", 0, 90, 0.7, 0.1, 0.9, 0.0, 10.0),
+        Adapted("scratch_100", 1, 90, 0.9, 0.1, 0.9, 0.0, 20.0),
+    ]
+    assert rows_of(results) == [
+        ["old", "0", "0.400", "50%", "0.200", "0.500", "0.100", "0"],
+        ["scratch_100", "90", "0.800 ± 0.141", "100%", "0.100", "0.900", "0.000", "15"],
+    ]
+    assert rows_of(results[:1])[0][3] == ""
+
+
+@pytest.mark.slow
+def test_the_command_adapts_a_model_of_another_fabric(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, model = labelled(tmp_path), model_for(SMALL)
+    model.save(tmp_path / "same.pt")
+    other = {**model.origin, "fabric": {**model.origin["fabric"], "name": "other"}}
+    replace(model, origin=other).save(tmp_path / "old.pt")
+    arguments = [
+        f"data={data.folder}", f"cache={tmp_path / 'cache'}", f"output={tmp_path / 'out'}",
+        "tuned=[0.3]", "scratch=[1.0]", "seeds=[0]", "trainer.max_epochs=1", "trainer.threads=1",
+        "scratch_trainer.max_epochs=1", "scratch_trainer.threads=1",
+    ]  # fmt: skip
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "adapt", [f"model_file={tmp_path / 'old.pt'}", *arguments])
+    assert stop.value.code == 0
+    table = (tmp_path / "out" / "adapt.csv").read_text().splitlines()
+    names = ["model", "calibrated", "old", "tuned_30", "scratch_100"]
+    assert [line.split(",")[0] for line in table] == names
+    for name in names[2:]:
+        assert LearnedCost.load(tmp_path / "out" / f"{name}.pt").fabric == SMALL
+    assert (tmp_path / "out" / "adapt.png").stat().st_size > 1000
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "adapt", [f"model_file={tmp_path / 'same.pt'}", *arguments])
+    assert stop.value.code == 2
+    assert "give a dataset of another one" in capsys.readouterr().err
+
+
+def test_wrong_shares_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong, message in (("tuned=[0]", "tuned has [0.0]"), ("seeds=[]", "seeds=[]")):
+        with pytest.raises(SystemExit) as stop:
+            run_command(main, "adapt", [wrong])
+        assert stop.value.code == 2
+        assert message in capsys.readouterr().err
