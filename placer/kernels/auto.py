@@ -20,9 +20,11 @@ from placer.kernels.orders import improve_order
 from placer.kernels.scan import scan
 from placer.kernels.search import Search
 from placer.kernels.shapes import LongArray
-from placer.kernels.shelf_search import anneal_shelves
+from placer.kernels.shelf_search import Schedule, anneal_shelves
 from placer.kernels.shelves import Shelves, floorplan_of, shelves_of
+from placer.kernels.slicing import run_slicing
 from placer.kernels.strips import Rows, best_rows, flow_along
+from placer.kernels.tbs import run_tbs
 
 POOL_SIZE = 12
 NEAR = 1.004  # what scores this close to the best, adapters left out, is sized jointly
@@ -31,6 +33,8 @@ COLD = 0.3
 ROUNDS = 8  # forests per joint choice
 ANNEAL_STEPS = 60_000
 ORDER_TRIES = 24
+LOWER_TIME = 2  # the kind of round that helps where only the time counts
+FORCE_ROUNDS = 20  # of ORDER_TRIES each, where no order that was tried has rows
 EXTRA_HEIGHT = 24  # tiles above the wafer that a search for lower times begins with
 
 
@@ -53,16 +57,37 @@ class Portfolio:
         self._leader: Candidate | None = None  # what the best mapping came from
 
     def run(self) -> None:
+        """Returns at the end of the time, or if there are no rows that fit."""
         problem, search = self._problem, self._search
         edges = problem.graph.edges
         self.scan_rows(np.array(depth_first_order(problem.num, edges)))
         if problem.graph.wafer.adapter_weight > 0:
             self._scan_single_row()
         self.scan_rows(np.array(breadth_first_order(problem.num, edges)))
+        if not self._pool:
+            self._force_rows()
         for number in count():
-            if search.is_over:
+            if search.is_over() or not self._pool:
                 return
             self._round(number)
+
+    def _force_rows(self) -> None:
+        """Rows for a graph that hardly fits: orders that lower the height beyond the wafer."""
+        problem, search = self._problem, self._search
+        generator = np.random.default_rng(search.seed)
+        ticks = int(problem.times[-1])
+        order = np.array(depth_first_order(problem.num, problem.graph.edges))
+        for _ in range(FORCE_ROUNDS):
+            found = improve_order(
+                problem, problem.shapes_at(ticks), order, ORDER_TRIES, generator, search.is_over,
+                problem.tables.height,
+            )  # fmt: skip
+            if found is None:
+                return
+            if found.beyond == 0:
+                self._add(ticks, found.shelves)
+                return
+            order = found.order
 
     def _add(self, ticks: int, shelves: Shelves) -> None:
         """Enter a candidate, and judge it if it is new and near the best."""
@@ -80,7 +105,7 @@ class Portfolio:
             worst = max(self._pool.values(), key=lambda item: item.score)
             del self._pool[worst.ticks]
         best = search.best
-        if search.is_over:
+        if search.is_over():
             return
         if best is None or candidate.score < NEAR * best.score.total_without_adapters:
             self._finish(candidate, ROUNDS, search.seed)
@@ -96,14 +121,11 @@ class Portfolio:
         if search.best is not before:
             self._leader = candidate
 
-    def _is_over(self) -> bool:
-        return self._search.is_over
-
     def _sizing(self, ticks: int) -> JointSizing:
         if ticks not in self._sizings:
             if len(self._sizings) > 3:
                 self._sizings.clear()  # labels of many times would fill the memory
-            self._sizings[ticks] = JointSizing(self._problem, ticks, self._is_over)
+            self._sizings[ticks] = JointSizing(self._problem, ticks, self._search.is_over)
         return self._sizings[ticks]
 
     def scan_rows(self, order: LongArray) -> None:
@@ -113,7 +135,7 @@ class Portfolio:
         weight = problem.graph.wafer.wire_weight
 
         def evaluate(ticks: int) -> tuple[float, Rows] | None:
-            rows = best_rows(problem, problem.shapes_at(ticks), flow)
+            rows = best_rows(problem.shapes_at(ticks), flow)
             return None if rows is None else (weight * rows.cost, rows)
 
         found = []
@@ -121,10 +143,10 @@ class Portfolio:
             found.append((score, ticks, shelves_of(rows)))
             if self._search.best is None:
                 self._add(ticks, shelves_of(rows))  # from now on the time limit holds
-            if self._search.is_over:
+            if self._search.is_over():
                 break
         for _, ticks, shelves in sorted(found, key=lambda item: item[0])[: POOL_SIZE // 2]:
-            if not self._search.is_over:
+            if not self._search.is_over():
                 self._add(ticks, shelves)
 
     def _scan_single_row(self) -> None:
@@ -139,7 +161,7 @@ class Portfolio:
             if shapes.widths[:, -1].sum() > problem.tables.width:
                 return None
             frames = frames_of(problem, shapes, shelves)
-            sizing = JointSizing(problem, ticks, self._is_over)
+            sizing = JointSizing(problem, ticks, search.is_over)
             sized = sizing.choose_that_fit(frames, 4, search.seed)
             return None if sized is None else (sized.cost, sized)
 
@@ -150,7 +172,7 @@ class Portfolio:
                 if search.best is not before:
                     self._leader = Candidate(score, ticks, shelves)
                 self._add(ticks, shelves)
-            if search.is_over:
+            if search.is_over():
                 return
 
     def _round(self, number: int) -> None:
@@ -161,12 +183,12 @@ class Portfolio:
         candidate = ranked[min(int(generator.geometric(0.5)) - 1, len(ranked) - 1)]
         if self._leader is not None and number % 8 < 4:
             candidate = self._leader
-        kind = number % 4
+        kind = number % 4 if problem.graph.wafer.wire_weight > 0 else LOWER_TIME
         if kind == 0:
             self._try_orders(candidate, generator)
         elif kind == 1:
             self._try_annealing(candidate, number // 4, int(generator.integers(1 << 31)))
-        elif kind == 2:
+        elif kind == LOWER_TIME:
             self._try_lower_time(ranked[0], generator)
         elif problem.graph.wafer.adapter_weight > 0:
             self._finish(candidate, 3 * ROUNDS, int(generator.integers(1 << 31)))
@@ -174,16 +196,19 @@ class Portfolio:
     def _try_orders(self, candidate: Candidate, generator: np.random.Generator) -> None:
         shapes = self._problem.shapes_at(candidate.ticks)
         order = candidate.shelves.order
-        found = improve_order(self._problem, shapes, order, ORDER_TRIES, generator, self._is_over)
+        is_over = self._search.is_over
+        found = improve_order(self._problem, shapes, order, ORDER_TRIES, generator, is_over)
         if found is not None:
             self._add(candidate.ticks, found.shelves)
 
     def _try_annealing(self, candidate: Candidate, repeat: int, seed: int) -> None:
         hot = TEMPERATURES[repeat % len(TEMPERATURES)]
-        steps = ANNEAL_STEPS * (1 + repeat // 8)
+        schedule = Schedule(ANNEAL_STEPS * (1 + repeat // 8), hot, COLD)
         shapes = self._problem.shapes_at(candidate.ticks)
-        found = anneal_shelves(self._problem, shapes, candidate.shelves, steps, hot, COLD, seed)
-        if found.shelves is not None:
+        found = anneal_shelves(
+            self._problem, shapes, candidate.shelves, schedule, seed, self._search.is_over
+        )
+        if found is not None:
             self._add(candidate.ticks, found.shelves)
 
     def _try_lower_time(self, candidate: Candidate, generator: np.random.Generator) -> None:
@@ -194,15 +219,18 @@ class Portfolio:
         lower = int(problem.times[max(0, place - int(generator.geometric(0.03)))])
         found = improve_order(
             problem, problem.shapes_at(lower), candidate.shelves.order, ORDER_TRIES, generator,
-            self._is_over, EXTRA_HEIGHT,
+            self._search.is_over, EXTRA_HEIGHT,
         )  # fmt: skip
         if found is not None and found.beyond == 0:
             self._add(lower, found.shelves)
 
 
 def run_auto(search: Search) -> None:
-    """All of the portfolio, until the time is over."""
+    """All of the portfolio, until the time is over; other floorplans if no rows fit."""
     Portfolio(search).run()
+    if not search.is_over():
+        run_slicing(search)
+        run_tbs(search)
 
 
 def run_strips(search: Search) -> None:

@@ -33,10 +33,10 @@ def judge_order(
 ) -> Ordered | None:
     """The best rows of an order at a target time; up to `extra` tiles above the wafer."""
     flow = flow_along(problem.edges, order)
-    rows = best_rows(problem, shapes, flow)
+    rows = best_rows(shapes, flow)
     beyond = 0
     if rows is None and extra > 0:
-        rows = best_rows(problem, shapes, flow, extra=extra)
+        rows = best_rows(shapes, flow, extra=extra)
         beyond = 0 if rows is None else int(rows.heights.sum()) - problem.tables.height
     if rows is None:
         return None

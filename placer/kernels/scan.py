@@ -19,13 +19,11 @@ T = TypeVar("T")
 Evaluate = Callable[[int], tuple[float, T] | None]
 
 
-def scan(
-    problem: Problem, evaluate: Evaluate[T], margin: float = 0.0
-) -> Iterator[tuple[float, int, T]]:
+def scan(problem: Problem, evaluate: Evaluate[T]) -> Iterator[tuple[float, int, T]]:
     """Yields (score, ticks, what was found) for all times looked at.
 
     `evaluate` gives the cost beyond the time itself (wires, adapters), falling with time, or None
-    if nothing fits. Intervals up to `margin` (relative) above the best are searched too.
+    if nothing fits.
     """
     times = problem.times
     wafer = problem.graph.wafer
@@ -54,7 +52,7 @@ def scan(
     heap = [(bound(0, last), 0, last)] if last > 1 else []
     while heap:
         value, low, high = heapq.heappop(heap)
-        if value * (1 - margin) >= best:
+        if value >= best:
             return
         middle = (low + high) // 2
         yield from look(middle)

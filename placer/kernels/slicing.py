@@ -22,23 +22,25 @@ from placer.kernels.strips import flow_along
 
 CUT_SHARE = 0.05  # of the area, that one edge across the cut is worth
 NUM_TIMES = 100  # that are looked at
-NUM_FINISHED = 8
+NEAR = 1.02  # floorplans that score this close to the best so far, adapters left out, are judged
 
 
 def run_slicing(search: Search) -> None:
-    """Times from the bound upwards in growing steps; the best few are finished."""
+    """Times in growing steps from the longest down to the bound; good floorplans are judged."""
     problem = search.problem
     order = np.array(depth_first_order(problem.num, problem.graph.edges))
     num = len(problem.times)
     places = np.unique(np.geomspace(1, num, min(num, NUM_TIMES)).astype(np.int64)) - 1
-    found = []
-    for ticks in problem.times[places].tolist():
+    lowest = np.inf
+    for ticks in problem.times[places[::-1]].tolist():
         plan = _shortest_plan(problem, problem.shapes_at(ticks), order)
         if plan is not None:
-            found.append((problem.score(ticks, length_of(plan, problem.edges)), ticks, plan))
-    for _, ticks, plan in sorted(found, key=lambda item: item[0])[:NUM_FINISHED]:
-        finish_rectangles(search, JointSizing(problem, ticks), plan, plan.extent_y)
-        if search.is_over:
+            score = problem.score(ticks, length_of(plan, problem.edges))
+            lowest = min(lowest, score)
+            if score <= NEAR * lowest:
+                sizing = JointSizing(problem, ticks, search.is_over)
+                finish_rectangles(search, sizing, plan, plan.extent_y)
+        if search.is_over():
             return
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from placer.kernels.problem import FAR, Problem, Shapes
+from placer.kernels.problem import FAR, Shapes
 from placer.kernels.shapes import LongArray
 
 FloatArray = NDArray[np.float64]
@@ -69,13 +69,13 @@ def flow_along(edges: LongArray, order: LongArray) -> Flow:
 
 
 def best_rows(
-    problem: Problem, shapes: Shapes, flow: Flow, max_stack: int = MAX_STACK, extra: int = 0
+    shapes: Shapes, flow: Flow, max_stack: int = MAX_STACK, extra: int = 0
 ) -> Rows | None:
     """Rows of least estimated wire length, None if none fit.
 
     With `extra` rows of tiles above the wafer: the lowest rows, however long their wires.
     """
-    num, height, width = len(flow.order), problem.tables.height, problem.tables.width
+    num, height, width = len(flow.order), shapes.height, shapes.width
     slots = np.empty((max_stack, num, height + 1), np.int64)
     slots[0] = shapes.widths[flow.order]
     _stack_widths(shapes.heights[flow.order], width, slots)
