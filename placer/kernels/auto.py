@@ -16,6 +16,7 @@ from placer.kernels.finish import finish, finish_rectangles, frames_of, offer_sh
 from placer.kernels.floorplan import align, length_of
 from placer.kernels.graph import breadth_first_order, depth_first_order
 from placer.kernels.joint import JointSizing, Sized
+from placer.kernels.mapping import Mapping
 from placer.kernels.orders import improve_order
 from placer.kernels.scan import scan
 from placer.kernels.search import Search
@@ -110,16 +111,27 @@ class Portfolio:
         if best is None or candidate.score < NEAR * best.score.total_without_adapters:
             self._finish(candidate, ROUNDS, search.seed)
 
+    def _judge(self, ticks: int, shelves: Shelves) -> None:
+        """Align and judge rows with kernels as narrow as they can be."""
+        before = self._search.best
+        plan = floorplan_of(self._problem, self._problem.shapes_at(ticks), shelves)
+        finish_rectangles(self._search, self._sizing(ticks), plan, plan.extent_y)
+        self._follow(before, ticks, shelves)
+
+    def _follow(self, before: Mapping | None, ticks: int, shelves: Shelves) -> None:
+        """These rows lead if the best mapping since `before` came from them."""
+        best = self._search.best
+        if best is not None and best is not before:
+            self._leader = Candidate(best.score.total_without_adapters, ticks, shelves)
+
     def _finish(self, candidate: Candidate, rounds: int, seed: int) -> None:
         """Size, align and judge a candidate, as it is and jointly."""
         search, ticks = self._search, candidate.ticks
+        self._judge(ticks, candidate.shelves)
         before = search.best
         shapes = self._problem.shapes_at(ticks)
-        plan = floorplan_of(self._problem, shapes, candidate.shelves)
-        finish_rectangles(search, self._sizing(ticks), plan, plan.extent_y)
         finish(search, self._sizing(ticks), shapes, candidate.shelves, rounds, seed)
-        if search.best is not before:
-            self._leader = candidate
+        self._follow(before, ticks, candidate.shelves)
 
     def _sizing(self, ticks: int) -> JointSizing:
         if ticks not in self._sizings:
@@ -138,11 +150,11 @@ class Portfolio:
             rows = best_rows(problem.shapes_at(ticks), flow)
             return None if rows is None else (weight * rows.cost, rows)
 
-        found = []
+        found: list[tuple[float, int, Shelves]] = []
         for score, ticks, rows in scan(problem, evaluate):
+            if not found or score < min(item[0] for item in found):
+                self._judge(ticks, shelves_of(rows))  # there is something if the time ends soon
             found.append((score, ticks, shelves_of(rows)))
-            if self._search.best is None:
-                self._add(ticks, shelves_of(rows))  # from now on the time limit holds
             if self._search.is_over():
                 break
         for _, ticks, shelves in sorted(found, key=lambda item: item[0])[: POOL_SIZE // 2]:
@@ -169,8 +181,7 @@ class Portfolio:
             if search.best is None or score < NEAR * search.best.score.total:
                 before = search.best
                 offer_shelves(search, shelves, sized)
-                if search.best is not before:
-                    self._leader = Candidate(score, ticks, shelves)
+                self._follow(before, ticks, shelves)
                 self._add(ticks, shelves)
             if search.is_over():
                 return

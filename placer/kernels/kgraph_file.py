@@ -171,17 +171,8 @@ def _graph(
     wafer: Wafer,
 ) -> KernelGraph:
     nodes: list[Kernel | Port] = [*kernels, *ports]
-    ids = Counter(node.node_id for node in nodes)
-    node_id, times = ids.most_common(1)[0] if ids else (0, 0)
-    if times > 1:
-        raise InputError(f"duplicate node id {node_id}; every node needs an id of its own")
-    names = Counter(kernel.name for kernel in kernels)
-    if kernels and names.most_common(1)[0][1] > 1:
-        raise InputError(
-            f"two kernels are named {names.most_common(1)[0][0]!r}; layouts tell them apart by name"
-        )
-    if not kernels:
-        raise InputError("there is no kernel to place (conv, dblock or cblock)")
+    ids = {node.node_id for node in nodes}
+    _require_unique(kernels, nodes)
     index = {kernel.node_id: i for i, kernel in enumerate(kernels)}
     edges, port_edges = [], []
     for source, target, line in pairs:
@@ -197,6 +188,17 @@ def _graph(
     except InputError:
         raise InputError(_cycle_message(kernels, edges)) from None
     return KernelGraph(name, tuple(kernels), tuple(edges), wafer, tuple(ports), tuple(port_edges))
+
+
+def _require_unique(kernels: list[Kernel], nodes: list[Kernel | Port]) -> None:
+    if not kernels:
+        raise InputError("there is no kernel to place (conv, dblock or cblock)")
+    node_id, times = Counter(node.node_id for node in nodes).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"duplicate node id {node_id}; every node needs an id of its own")
+    name, times = Counter(kernel.name for kernel in kernels).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"two kernels are named {name!r}; layouts tell them apart by name")
 
 
 def _cycle_message(kernels: list[Kernel], edges: list[tuple[int, int]]) -> str:

@@ -19,7 +19,7 @@ from placer.kernels.problem import Shapes
 from placer.kernels.search import Search
 from placer.kernels.shapes import LongArray
 from placer.kernels.shelves import floorplan_of, shelves_of
-from placer.kernels.strips import FloatArray, Flow, Rows, flow_along
+from placer.kernels.strips import FloatArray, Flow, Rows, flow_along, tight_heights
 
 MAX_NODES = 300_000  # rows tried at one time
 NEIGHBOURS = 400  # times looked at above the smallest feasible one
@@ -105,10 +105,7 @@ def _recurse(
 ) -> tuple[int, float]:  # fmt: skip
     """Depth first over row heights, from high to low; returns rows and cost of the best."""
     num = len(widths)
-    tight = np.zeros((num, height + 1), np.int64)
-    for p in range(num):
-        for y in range(1, height + 1):
-            tight[p, y] = tight[p, y - 1] if widths[p, y] == widths[p, y - 1] else y
+    tight = tight_heights(widths)
     first, floor = np.zeros(num + 1, np.int64), np.zeros(num + 1, np.int64)
     trial, rows = np.zeros(num + 1, np.int64), np.zeros(num + 1, np.int64)
     costs = np.zeros(num + 1)

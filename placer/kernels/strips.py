@@ -21,7 +21,6 @@ from placer.kernels.shapes import LongArray
 
 FloatArray = NDArray[np.float64]
 
-
 MAX_STACK = 3  # kernels on each other within a row
 
 
@@ -142,6 +141,27 @@ def _stack_widths(heights: LongArray, width: int, slots: LongArray) -> None:
 
 
 @njit(cache=True)
+def tight_heights(widths: LongArray) -> LongArray:
+    """[place, height] -> least height at which the kernel is as narrow."""
+    tight = np.zeros_like(widths)
+    for p in range(widths.shape[0]):
+        for y in range(1, widths.shape[1]):
+            tight[p, y] = tight[p, y - 1] if widths[p, y] == widths[p, y - 1] else y
+    return tight
+
+
+@njit(cache=True)
+def _width_sums(widths: LongArray, width: int) -> LongArray:
+    """[height, place] -> widths of all kernels before the place in a row of this height."""
+    num, tallest = widths.shape[0], widths.shape[1] - 1
+    sums = np.zeros((tallest + 1, num + 1), np.int64)
+    for p in range(num):
+        for y in range(1, tallest + 1):
+            sums[y, p + 1] = sums[y, p] + min(widths[p, y], width)
+    return sums
+
+
+@njit(cache=True)
 def _narrowest_slots(
     slots: LongArray, first: int, row: int, width: int, widths: LongArray, sizes: LongArray
 ) -> int:
@@ -249,13 +269,7 @@ def _fill_rows(
 ) -> None:  # fmt: skip
     """Forward recursion; back[placed, used] = (first of the last row, its height, has stacks)."""
     num, tallest, height = slots.shape[1], slots.shape[2] - 1, costs.shape[1] - 1
-    widths = slots[0]
-    tight = np.zeros((num, tallest + 1), np.int64)  # least height of the same width
-    sums = np.zeros((tallest + 1, num + 1), np.int64)  # widths of all kernels before
-    for p in range(num):
-        for y in range(1, tallest + 1):
-            tight[p, y] = tight[p, y - 1] if widths[p, y] == widths[p, y - 1] else y
-            sums[y, p + 1] = sums[y, p] + min(widths[p, y], width)
+    tight, sums = tight_heights(slots[0]), _width_sums(slots[0], width)
     options, is_stacked = np.empty(num + 1), np.empty(num + 1, np.int64)
     narrow, sizes = np.empty(num + 1, np.int64), np.empty(num + 1, np.int64)
     stack_costs = np.empty(num + 1)
