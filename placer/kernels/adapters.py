@@ -15,12 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from placer.kernels.shapes import LongArray
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from placer.kernels.shapes import BoolArray, FloatArray, LongArray
 
 
 class Choice(NamedTuple):

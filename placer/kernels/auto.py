@@ -14,6 +14,7 @@ import numpy as np
 
 from placer.kernels.finish import finish, finish_rectangles, frames_of, offer_shelves
 from placer.kernels.floorplan import align, length_of
+from placer.kernels.flow import flow_along
 from placer.kernels.graph import breadth_first_order, depth_first_order
 from placer.kernels.joint import JointSizing, Sized
 from placer.kernels.mapping import Mapping
@@ -24,7 +25,7 @@ from placer.kernels.shapes import LongArray
 from placer.kernels.shelf_search import Schedule, anneal_shelves
 from placer.kernels.shelves import Shelves, floorplan_of, shelves_of
 from placer.kernels.slicing import run_slicing
-from placer.kernels.strips import Rows, best_rows, flow_along
+from placer.kernels.strips import Rows, best_rows
 from placer.kernels.tbs import run_tbs
 
 POOL_SIZE = 12

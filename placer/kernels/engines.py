@@ -11,6 +11,7 @@ import numpy as np
 
 from placer.errors import InputError
 from placer.kernels.auto import run_auto, run_strips
+from placer.kernels.flow import flow_along
 from placer.kernels.graph import MAX_SIDE, KernelGraph, depth_first_order
 from placer.kernels.mapping import Mapping
 from placer.kernels.problem import Problem, Shapes
@@ -18,7 +19,7 @@ from placer.kernels.rows import run_rows
 from placer.kernels.search import Search
 from placer.kernels.shapes import NEVER, ShapeTables
 from placer.kernels.slicing import run_slicing
-from placer.kernels.strips import best_rows, flow_along
+from placer.kernels.strips import best_rows
 from placer.kernels.tbs import run_tbs
 
 EngineName = Literal["auto", "rows", "strips", "slicing", "tbs"]

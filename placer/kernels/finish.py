@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placer.kernels.floorplan import Floorplan, align, is_legal
+from placer.kernels.flow import flow_along
 from placer.kernels.joint import Frames, JointSizing, Sized
 from placer.kernels.problem import Problem, Shapes
 from placer.kernels.search import Search
@@ -16,7 +17,6 @@ from placer.kernels.shelves import (
     floorplan_of,
     place_shelves,
 )
-from placer.kernels.strips import flow_along
 
 ROUNDS = 8  # forests per choice of labels
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from placer.kernels.adapters import Choice, FloatArray, Links, choose_labels
+from placer.kernels.adapters import Choice, Links, choose_labels
 from placer.kernels.labels import (
     CORE,
     EXTENT,
@@ -26,7 +26,7 @@ from placer.kernels.labels import (
 )
 from placer.kernels.layout import Execution
 from placer.kernels.problem import Problem
-from placer.kernels.shapes import LongArray
+from placer.kernels.shapes import FloatArray, LongArray
 
 PRICE_STEPS = 14
 FIXED_PRICE = 1e3  # wire tiles per tile of extent, where the width is given: only the least fits

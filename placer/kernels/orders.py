@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from placer.kernels.floorplan import length_of
+from placer.kernels.flow import flow_along
 from placer.kernels.problem import Problem, Shapes
 from placer.kernels.shapes import LongArray
 from placer.kernels.shelves import Shelves, floorplan_of, shelves_of
-from placer.kernels.strips import best_rows, flow_along
+from placer.kernels.strips import best_rows
 
 
 @dataclass(frozen=True, slots=True)

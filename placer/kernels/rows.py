@@ -13,13 +13,14 @@ import numpy as np
 from numba import njit
 
 from placer.kernels.finish import finish_rectangles
+from placer.kernels.flow import Flow, flow_along
 from placer.kernels.graph import depth_first_order
 from placer.kernels.joint import JointSizing
 from placer.kernels.problem import Shapes
 from placer.kernels.search import Search
-from placer.kernels.shapes import LongArray
+from placer.kernels.shapes import FloatArray, LongArray
 from placer.kernels.shelves import floorplan_of, shelves_of
-from placer.kernels.strips import FloatArray, Flow, Rows, flow_along, tight_heights
+from placer.kernels.strips import Rows, tight_heights
 
 MAX_NODES = 300_000  # rows tried at one time
 NEIGHBOURS = 400  # times looked at above the smallest feasible one

@@ -20,6 +20,8 @@ from placer.errors import InputError
 from placer.kernels.graph import Conv, Kernel, KernelGraph
 
 LongArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 NEVER = np.int64(1 << 60)  # ticks of what cannot be
 LARGEST_SIDE = 1 << 13  # of grids that are suggested

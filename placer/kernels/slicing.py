@@ -10,15 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from placer.kernels.adapters import BoolArray
 from placer.kernels.finish import finish_rectangles
 from placer.kernels.floorplan import Floorplan, length_of, wire_length
+from placer.kernels.flow import flow_along
 from placer.kernels.graph import depth_first_order
 from placer.kernels.joint import JointSizing
 from placer.kernels.problem import FAR, Problem, Shapes
 from placer.kernels.search import Search
-from placer.kernels.shapes import LongArray
-from placer.kernels.strips import flow_along
+from placer.kernels.shapes import BoolArray, LongArray
 
 CUT_SHARE = 0.05  # of the area, that one edge across the cut is worth
 NUM_TIMES = 100  # that are looked at

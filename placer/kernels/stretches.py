@@ -15,11 +15,12 @@ from itertools import pairwise
 import numpy as np
 
 from placer.errors import InputError
+from placer.kernels.flow import flow_along
 from placer.kernels.graph import KernelGraph
 from placer.kernels.problem import Shapes
 from placer.kernels.search import turned_graph
 from placer.kernels.shapes import NEVER, LongArray, ShapeTables
-from placer.kernels.strips import Rows, best_rows, flow_along
+from placer.kernels.strips import Rows, best_rows
 
 Size = tuple[int, int]  # width and height of a wafer
 REACH = 2  # kernels that a cut moves by at once

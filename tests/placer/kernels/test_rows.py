@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placer.kernels.floorplan import Floorplan, align, is_legal, length_of
+from placer.kernels.flow import flow_along
 from placer.kernels.graph import depth_first_order
 from placer.kernels.problem import Problem
 from placer.kernels.rows import fill_rows
@@ -15,7 +16,7 @@ from placer.kernels.scan import scan
 from placer.kernels.shelf_search import Schedule, anneal_shelves
 from placer.kernels.shelves import floorplan_of, place_shelves, shelves_of
 from placer.kernels.slicing import slice_wafer
-from placer.kernels.strips import best_rows, flow_along
+from placer.kernels.strips import best_rows
 from placer.kernels.tbs import anneal_twins
 from tests.placer.kernels.cases import small_graphs
 
