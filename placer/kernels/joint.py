@@ -29,6 +29,7 @@ from placer.kernels.problem import Problem
 from placer.kernels.shapes import FloatArray, LongArray
 
 PRICE_STEPS = 14
+MAX_CACHED = 1_000_000  # labels, of 64 bytes
 FIXED_PRICE = 1e3  # wire tiles per tile of extent, where the width is given: only the least fits
 
 
@@ -71,6 +72,7 @@ class JointSizing:
         self._problem, self._ticks, self._is_over = problem, ticks, is_over
         self._shapes = problem.shapes_at(ticks)
         self._cache: dict[tuple[int, int, int], tuple[LongArray, ...]] = {}
+        self._num_cached = 0
         num_ends = [1 if len(kernel.convs) == 1 else 2 for kernel in problem.graph.kernels]
         self._first = np.concatenate(([0], np.cumsum(num_ends)))  # node of the first end
         tied = [i for i, num in enumerate(num_ends) if num == 2]
@@ -171,5 +173,9 @@ class JointSizing:
             graph = self._problem.graph
             limit, scale = graph.wafer.memory_limit, graph.time_scale
             ends = kernel_labels(graph.kernels[kernel], self._ticks, limit, scale, width, height)
+            self._num_cached += sum(map(len, ends))
+            if self._num_cached > MAX_CACHED:
+                self._cache.clear()
+                self._num_cached = 0
             self._cache[key] = ends
         return self._cache[key]
