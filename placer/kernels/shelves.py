@@ -176,6 +176,12 @@ def floorplan_of(problem: Problem, shapes: Shapes, shelves: Shelves) -> Floorpla
     return Floorplan(boxes.x, boxes.y, boxes.extent_x, boxes.extent_y)
 
 
+def is_on_wafer(problem: Problem, shapes: Shapes, shelves: Shelves) -> bool:
+    """Whether a state is legal at the target time of the shapes."""
+    boxes = Boxes(*empty_arrays(problem.num)[:4])
+    return bool(lay_out(shelves, tables_of(problem, shapes), boxes) == 0)
+
+
 def place_shelves(
     shelves: Shelves, extent_x: LongArray, extent_y: LongArray, width: int
 ) -> Floorplan:
