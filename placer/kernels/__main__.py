@@ -82,7 +82,7 @@ def run(settings: KernelsConfig) -> list[Part]:
     rules: OutRules = {kind: settings.out_rules[kind] for kind in KERNEL_TYPES}
     with StatusLine(graph.name, "no layout yet") as line:
         if len(sizes) > 1:
-            seconds = end - time.perf_counter()
+            seconds = max(0.0, end - time.perf_counter())
             options = ChainOptions(settings.engine, seconds, settings.seed, rules, line.note)
             return map_chain(graph, sizes, options)
         width, height = sizes[0]

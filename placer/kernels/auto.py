@@ -85,7 +85,7 @@ class Portfolio:
         order = np.array(depth_first_order(problem.num, problem.graph.edges))
         for _ in range(FORCE_ROUNDS):
             found = improve_order(
-                problem, problem.shapes_at(ticks), order, ORDER_TRIES, generator, search.is_over,
+                problem, problem.shapes_at(ticks), order, ORDER_TRIES, generator, search.is_late,
                 problem.tables.height,
             )  # fmt: skip
             if found is None:

@@ -57,7 +57,7 @@ def map_chain(graph: KernelGraph, sizes: Sequence[Size], options: ChainOptions) 
     def left() -> float:
         return max(0.0, end - time.perf_counter())
 
-    stretches = _cut(graph, sizes, lambda: left() < options.time_limit / 2)
+    stretches = _cut(graph, sizes, lambda: left() <= options.time_limit / 2)
     options.on_note(f"cut for {_slowest(graph, stretches):,.10g}")
     searches = [_search(graph, sizes, stretch, options) for stretch in stretches]
     bounds = [_bound(search.problem) for search in searches]

@@ -11,6 +11,7 @@ import numpy as np
 
 from placer.errors import InputError
 from placer.kernels.auto import run_auto, run_strips
+from placer.kernels.bound import total_area
 from placer.kernels.flow import flow_along
 from placer.kernels.graph import MAX_SIDE, KernelGraph, depth_first_order
 from placer.kernels.mapping import Mapping
@@ -38,14 +39,16 @@ def map_kernels(search: Search, engine: EngineName) -> Mapping:
 
     Engines lay rows along x. On a wafer that is not square, half of the time goes to rows along y.
     """
-    wafer = search.problem.graph.wafer
+    problem, wafer = search.problem, search.problem.graph.wafer
+    if total_area(problem.tables, int(problem.times[-1])) > wafer.width * wafer.height:
+        raise InputError(_why_nothing_fits(problem, engine))
     if wafer.width == wafer.height:
         ENGINES[engine](search)
     else:
         for is_turned in (False, True):
             ENGINES[engine](search.part(search.time_limit / 2, is_turned))
     if search.best is None:
-        raise InputError(_why_nothing_fits(search.problem, engine))
+        raise InputError(_why_nothing_fits(problem, engine))
     return search.best
 
 
@@ -86,7 +89,7 @@ def _has_rows(graph: KernelGraph, side: int) -> bool:
     """Whether the kernels, however slow, have rows on a square wafer in depth-first order."""
     wafer = replace(graph.wafer, width=side, height=side)
     tables = ShapeTables(replace(graph, wafer=wafer))
-    times = tables.times()
+    times = tables.times
     if len(times) == 0:
         return False
     shapes = Shapes(tables, int(times[-1]))

@@ -28,7 +28,7 @@ class Problem:
         self.num = len(graph.kernels)
         self.edges = np.array(graph.edges, np.int64).reshape(-1, 2)
         self.bound = time_bound(self.tables)  # ticks
-        times = self.tables.times()
+        times = self.tables.times
         self.times = times[times >= self.bound]  # ticks, ascending
         if slowest is not None:
             self.times = self.times[self.times <= int(slowest * graph.time_scale)]

@@ -38,9 +38,13 @@ class Search:
         self._end = self.clock() + self.time_limit
 
     def is_over(self) -> bool:
-        """Whether the time is up."""
+        """Whether the search may end: the time is up, and there is a mapping if there must be."""
         may_end = self.best is not None or not self.must_find
-        return may_end and self.clock() > self._end
+        return may_end and self.is_late()
+
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return self.clock() > self._end
 
     def offer(self, plan: Floorplan, sized: Sized) -> None:
         """Judge a mapping, keep it if it is the best."""

@@ -10,7 +10,7 @@ memory: a larger c in a convolution below the highest one costs no height.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numba import njit
@@ -138,6 +138,7 @@ class ShapeTables:
         tables = [_fastest(convs, side, wafer.memory_limit, scale) for convs in kinds]
         self.fastest = np.stack(tables)  # [num_kinds, height, k]
 
+    @cached_property
     def times(self) -> LongArray:
         """All ticks at which some kernel gains a shape, ascending."""
         times = np.unique(self.fastest)

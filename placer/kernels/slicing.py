@@ -33,6 +33,8 @@ def run_slicing(search: Search) -> None:
     lowest = np.inf
     for ticks in problem.times[places[::-1]].tolist():
         plan = _shortest_plan(problem, problem.shapes_at(ticks), order)
+        if plan is None and lowest == np.inf:
+            return  # a shorter time has no floorplan either
         if plan is not None:
             score = problem.score(ticks, length_of(plan, problem.edges))
             lowest = min(lowest, score)

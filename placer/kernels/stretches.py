@@ -50,7 +50,7 @@ class Stretches:
             graphs = [own] if width == height else [own, turned_graph(own)]
             self._tables[width, height] = [ShapeTables(each) for each in graphs]
         self._require_fit()
-        times = [tables[0].times() for tables in self._tables.values()]
+        times = [tables[0].times for tables in self._tables.values()]
         self.times = np.unique(np.concatenate(times))
         self._shapes = lru_cache(maxsize=64)(self._make_shapes)
         self._known: dict[tuple[Size, int, int], int] = {}
@@ -80,7 +80,7 @@ class Stretches:
         """Every kernel must fit one of the wafers."""
         fits = np.zeros(len(self._order), np.bool_)
         for tables in self._tables.values():
-            times = tables[0].times()
+            times = tables[0].times
             if len(times):
                 fits |= Shapes(tables[0], int(times[-1])).areas < NEVER
         if not fits.all():
