@@ -17,6 +17,7 @@ from placer.kernels.flow import Flow, flow_along
 from placer.kernels.graph import depth_first_order
 from placer.kernels.joint import JointSizing
 from placer.kernels.problem import Shapes
+from placer.kernels.scan import starts
 from placer.kernels.search import Search
 from placer.kernels.shapes import FloatArray, LongArray
 from placer.kernels.shelves import floorplan_of, shelves_of
@@ -34,9 +35,14 @@ def run_rows(search: Search) -> None:
     order = np.array(depth_first_order(problem.num, problem.graph.edges))
     flow = flow_along(problem.edges, order)
     times = problem.times
-    if not _offer_rows(search, int(times[-1]), flow):
-        return  # a shorter time has no rows either
-    low, high = 0, len(times) - 1
+    low, high = 0, len(times)
+    for place in starts(problem):
+        if _offer_rows(search, int(times[place]), flow):
+            high = place
+            break
+        low = place + 1
+    if high == len(times):
+        return
     while low < high and not search.is_over():
         middle = (low + high) // 2
         if _offer_rows(search, int(times[middle]), flow):

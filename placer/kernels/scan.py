@@ -15,6 +15,8 @@ import numpy as np
 
 from placer.kernels.problem import Problem
 
+FIRST_LOOSENESS = (1.5, 4.0, 16.0)  # time / bound
+
 T = TypeVar("T")
 Evaluate = Callable[[int], tuple[float, T] | None]
 
@@ -45,11 +47,22 @@ def scan(problem: Problem, evaluate: Evaluate[T]) -> Iterator[tuple[float, int, 
     def bound(low: int, high: int) -> float:
         return time_cost(low + 1) + costs[high]
 
-    last = len(times) - 1
-    yield from look(last)
-    if last > 0:
-        yield from look(0)
-    heap = [(bound(0, last), 0, last)] if last > 1 else []
+    low, high = -1, len(times)
+    for place in starts(problem):
+        yield from look(place)
+        if costs[place] < np.inf:
+            high = place
+            break
+        low = place
+    if high == len(times):
+        return
+    intervals = [(low, high)]
+    last = max((i for i in range(high, len(times)) if time_cost(i) < best), default=high)
+    if last > high:  # longer times cost more than the best score by themselves
+        yield from look(last)
+        intervals.append((high, last))
+    heap = [(bound(a, b), a, b) for a, b in intervals if b - a > 1]
+    heapq.heapify(heap)
     while heap:
         value, low, high = heapq.heappop(heap)
         if value >= best:
@@ -59,3 +72,13 @@ def scan(problem: Problem, evaluate: Evaluate[T]) -> Iterator[tuple[float, int, 
         for a, b in ((low, middle), (middle, high)):
             if b - a > 1:
                 heapq.heappush(heap, (bound(a, b), a, b))
+
+
+def starts(problem: Problem) -> list[int]:
+    """Places of a few times from near the bound to the longest: where to look for a first layout.
+
+    Rows at long times take long to find and are seldom good.
+    """
+    last = len(problem.times) - 1
+    places = np.searchsorted(problem.times, problem.bound * np.array(FIRST_LOOSENESS))
+    return sorted({*np.minimum(places, last).tolist(), last})

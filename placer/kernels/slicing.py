@@ -25,16 +25,18 @@ NEAR = 1.02  # floorplans that score this close to the best so far, adapters lef
 
 
 def run_slicing(search: Search) -> None:
-    """Times in growing steps from the longest down to the bound; good floorplans are judged."""
+    """Times from the bound upwards in growing steps; good floorplans are judged."""
     problem = search.problem
     order = np.array(depth_first_order(problem.num, problem.graph.edges))
     num = len(problem.times)
     places = np.unique(np.geomspace(1, num, min(num, NUM_TIMES)).astype(np.int64)) - 1
+    if _shortest_plan(problem, problem.shapes_at(int(problem.times[-1])), order) is None:
+        return  # a shorter time has no floorplan either
     lowest = np.inf
-    for ticks in problem.times[places[::-1]].tolist():
+    for ticks in problem.times[places].tolist():
+        if problem.score(ticks, 0) >= lowest:
+            return
         plan = _shortest_plan(problem, problem.shapes_at(ticks), order)
-        if plan is None and lowest == np.inf:
-            return  # a shorter time has no floorplan either
         if plan is not None:
             score = problem.score(ticks, length_of(plan, problem.edges))
             lowest = min(lowest, score)

@@ -22,12 +22,13 @@ from placer.kernels.floorplan import Floorplan, wire_length
 from placer.kernels.graph import depth_first_order
 from placer.kernels.joint import JointSizing
 from placer.kernels.problem import Problem, Shapes
+from placer.kernels.scan import starts
 from placer.kernels.search import Search
 from placer.kernels.shapes import LongArray
 
 STEPS = 40_000
 PART = 2_000  # steps between looks at the clock
-FIRST_TRIES = 4  # runs at the longest time, if none finds a mapping
+FIRST_TRIES = 6  # runs, if none finds a mapping
 FEE = 4.0  # wire tiles per tile beyond the wafer
 HOT, COLD = 200.0, 0.5  # tiles of wire
 LOOSENESS = (1.3, 2.0, 1.15, 4.0, 1.6, 8.0, 1.08, 16.0)  # target time / bound, tried in turn
@@ -48,10 +49,13 @@ def run_tbs(search: Search) -> None:
     generator = np.random.default_rng(search.seed)
     for repeat in count():
         cycle = repeat // len(LOOSENESS)
-        place = len(problem.times) - 1  # the longest time, until there is a mapping
-        if search.best is not None:
+        if search.best is None:  # longer and longer times, until there is a mapping
+            first = starts(problem)
+            place = first[min(repeat, len(first) - 1)]
+        else:
             looseness = LOOSENESS[repeat % len(LOOSENESS)] ** (1 + cycle % 3)
-            place = min(place, int(np.searchsorted(problem.times, problem.bound * looseness)))
+            place = int(np.searchsorted(problem.times, problem.bound * looseness))
+            place = min(place, len(problem.times) - 1)
         ticks, seed = int(problem.times[place]), int(generator.integers(1 << 31))
         steps = STEPS * (1 + cycle)
         plan = anneal_twins(problem, problem.shapes_at(ticks), steps, seed, search.is_over)
