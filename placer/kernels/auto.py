@@ -163,12 +163,10 @@ class Portfolio:
             return None if rows is None else (weight * rows.cost, rows)
 
         found: list[tuple[float, int, Shelves]] = []
-        for score, ticks, rows in scan(problem, evaluate):
+        for score, ticks, rows in scan(problem, evaluate, self._search.is_over):
             if not found or score < min(item[0] for item in found):
                 self._judge(ticks, shelves_of(rows))  # there is something if the time ends soon
             found.append((score, ticks, shelves_of(rows)))
-            if self._search.is_over():
-                break
         for _, ticks, shelves in sorted(found, key=lambda item: item[0])[: POOL_SIZE // 2]:
             if not self._search.is_over():
                 self._add(ticks, shelves)
@@ -189,14 +187,12 @@ class Portfolio:
             sized = sizing.choose_that_fit(frames, 4, search.seed)
             return None if sized is None else (sized.cost, sized)
 
-        for score, ticks, sized in scan(problem, evaluate):
+        for score, ticks, sized in scan(problem, evaluate, self._search.is_over):
             if search.best is None or score < NEAR * search.best.score.total:
                 before = search.best
                 offer_shelves(search, shelves, sized)
                 self._follow(before, ticks, shelves)
                 self._add(ticks, shelves)
-            if search.is_over():
-                return
 
     def _round(self, number: int) -> None:
         """One kind of search, in turn, on a candidate that is likely to be good."""

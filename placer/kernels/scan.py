@@ -21,8 +21,10 @@ T = TypeVar("T")
 Evaluate = Callable[[int], tuple[float, T] | None]
 
 
-def scan(problem: Problem, evaluate: Evaluate[T]) -> Iterator[tuple[float, int, T]]:
-    """Yields (score, ticks, what was found) for all times looked at.
+def scan(
+    problem: Problem, evaluate: Evaluate[T], is_over: Callable[[], bool]
+) -> Iterator[tuple[float, int, T]]:
+    """Yields (score, ticks, what was found) for all times looked at, until it is over.
 
     `evaluate` gives the cost beyond the time itself (wires, adapters), falling with time, or None
     if nothing fits.
@@ -49,6 +51,8 @@ def scan(problem: Problem, evaluate: Evaluate[T]) -> Iterator[tuple[float, int, 
 
     low, high = -1, len(times)
     for place in starts(problem):
+        if is_over():
+            return
         yield from look(place)
         if costs[place] < np.inf:
             high = place
@@ -65,7 +69,7 @@ def scan(problem: Problem, evaluate: Evaluate[T]) -> Iterator[tuple[float, int, 
     heapq.heapify(heap)
     while heap:
         value, low, high = heapq.heappop(heap)
-        if value >= best:
+        if value >= best or is_over():
             return
         middle = (low + high) // 2
         yield from look(middle)

@@ -127,5 +127,5 @@ def test_scan_finds_the_best_time_of_any_falling_cost() -> None:
             is_early = ticks < problem.times[first]
             return None if is_early else (table[ticks], ticks)
 
-        found = min(score for score, _, _ in scan(problem, evaluate))
+        found = min(score for score, _, _ in scan(problem, evaluate, never))
         assert found == min((problem.times + costs)[infeasible:])
