@@ -42,6 +42,7 @@ def slowest(parts: list[Part]) -> float:
     return max(float(part.mapping.score.slowest) for part in parts)
 
 
+@pytest.mark.slow
 def test_a_chain_is_faster_than_one_wafer() -> None:
     graph = GRAPHS["blocks"]
     one = map_kernels(Search(Problem(graph), 0.1), "strips").score.slowest

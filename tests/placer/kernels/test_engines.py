@@ -148,6 +148,7 @@ def test_a_graph_that_does_not_fit_says_so(engine: EngineName) -> None:
         mapped(replace(TIGHT, wafer=smaller), "strips")
 
 
+@pytest.mark.slow
 def test_one_way_round_may_have_no_rows() -> None:
     """Four flat kernels fit a long wafer one way only; engines must not mind the other."""
     wafer = Wafer(200, 6, 150)
@@ -165,6 +166,7 @@ def test_other_floorplans_help_where_rows_do_not_fit(monkeypatch: pytest.MonkeyP
     assert find_faults(GRAPHS["chain"], mapping.layout) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "weights", [(1, 1, 100), (1, 0, 0), (1, 0, 50), (0, 1, 1), (0, 0, 0), (1, 1000, 1e6)]
 )
