@@ -70,7 +70,7 @@ class Portfolio:
         self.scan_rows(np.array(depth_first_order(problem.num, edges)))
         self._scan_single_row()
         self.scan_rows(np.array(breadth_first_order(problem.num, edges)))
-        if not self._pool:
+        if search.best is None:
             self._force_rows()
         for number in count():
             if search.is_over() or not self._pool:

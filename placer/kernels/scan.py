@@ -60,6 +60,8 @@ def scan(
         low = place
     if high == len(times):
         return
+    if is_over():
+        return
     intervals = [(low, high)]
     last = max((i for i in range(high, len(times)) if time_cost(i) < best), default=high)
     if last > high:  # longer times cost more than the best score by themselves

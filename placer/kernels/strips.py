@@ -21,6 +21,7 @@ from placer.kernels.problem import FAR, Shapes
 from placer.kernels.shapes import FloatArray, LongArray
 
 MAX_STACK = 3  # kernels on each other within a row
+MAX_WORK = 2_500_000_000  # steps after which the best rows so far will do: two seconds or three
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +243,11 @@ def _fill_rows(
     stack_costs = np.empty(num + 1)
     beyond, within = np.empty(len(ends)), np.empty(len(ends))
     least = np.zeros(height + 1)
-    best = np.inf  # of all rows that hold everything
+    best, work = np.inf, 0  # of all rows that hold everything; steps
     costs[0, 0] = 0.0
     for i in range(num):
+        if work > MAX_WORK and best < np.inf:
+            return
         gap = over[over_start[i] : over_start[i + 1]]
         _least_costs(sums, ends, gap, i, width, costs, back, least)
         for row in range(1, tallest + 1):
@@ -270,6 +273,7 @@ def _fill_rows(
                     within,
                 )  # fmt: skip
                 start += len(gap) * (row + last) / 2
+                work += (end - i) * (len(gap) + 1)
                 for j in range(end, i, -1):
                     if rest[j] > free:
                         break
