@@ -11,10 +11,7 @@ from placer.annealing import AnnealOptions, Start, anneal
 from placer.config import load_fabric
 from placer.cost import CostModel, SimulatorCost
 from placer.heuristic import HeuristicCost
-from placer.kernels.engines import ENGINES, map_kernels
-from placer.kernels.generate import generate
-from placer.kernels.problem import Problem
-from placer.kernels.search import Search
+from placer.kernels.warm_up import warm_up as warm_up_kernels
 from placer.lowering import draw_netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, link_load, reroute, route
@@ -48,7 +45,7 @@ def warm_up() -> None:
         anneal(fabric, netlist, cost, start, AnnealOptions(max_moves=4), seed=0)
     warm_up_stencil()
     _warm_up_streaming()
-    _warm_up_kernels()
+    warm_up_kernels()
 
 
 def _warm_up_streaming() -> None:
@@ -57,14 +54,6 @@ def _warm_up_streaming() -> None:
         mapper(problem, Budget(60.0, 1), 0)
     env = BatchEnv([problem], np.zeros(2, np.int64))
     env.step(env.reset().mask.argmax(axis=1))
-
-
-def _warm_up_kernels() -> None:
-    """Every engine of the kernel mapper, on blocks and on convolutions."""
-    for preset in ("tiny", "tiny_convs"):
-        problem = Problem(generate(preset))
-        for engine in (*ENGINES, "auto"):  # the first run of auto spends its time on compiling
-            map_kernels(Search(problem, time_limit=1.0), engine)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -11,15 +13,17 @@ from placer.command import make_console
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
 from placer.files import require_folder
-from placer.kernels.chain import Chain, Part
-from placer.kernels.check import OutRule
+from placer.kernels.chain import ChainOptions, Part, map_chain
+from placer.kernels.check import OutRule, OutRules
 from placer.kernels.engines import EngineName, map_kernels
 from placer.kernels.generate import generate
-from placer.kernels.graph import KERNEL_TYPES, KernelGraph
+from placer.kernels.graph import KERNEL_TYPES, MAX_SIDE, KernelGraph
 from placer.kernels.kgraph_file import load_kgraph
 from placer.kernels.problem import Problem
-from placer.kernels.report import BestLine, show, write
+from placer.kernels.report import show, write
 from placer.kernels.search import Search
+from placer.kernels.stretches import Size
+from placer.progress import StatusLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,52 +51,60 @@ class KernelsConfig:
             raise InputError(f"output={self.output}: name a file such as layout.txt")
         if set(self.out_rules) != set(KERNEL_TYPES):
             raise InputError(f"out_rules must hold exactly {', '.join(KERNEL_TYPES)}")
-        for size in self.wafer_sizes or []:
-            if len(size) != 2 or min(size) < 1:
-                raise InputError(f"wafer_sizes: {size} is no [width, height]")
+        sizes = self.wafer_sizes
+        if sizes is None:
+            return
+        for size in sizes:
+            if len(size) != 2 or not 1 <= min(size) <= max(size) <= MAX_SIDE:
+                raise InputError(f"wafer_sizes: {size} is no [width, height] of 1 to {MAX_SIDE}")
+        if not sizes or self.wafers not in (1, len(sizes)):
+            raise InputError(
+                f"wafers={self.wafers}, but wafer_sizes has {len(sizes)} entries; name one size "
+                "per wafer, or leave one of the two options out"
+            )
 
     def to_graph(self) -> KernelGraph:
         """The graph of the file, or of the preset."""
         return generate(self.preset) if self.kgraph is None else load_kgraph(self.kgraph)
 
-    def to_sizes(self, graph: KernelGraph) -> list[tuple[int, int]]:
-        """Width and height of every wafer of the chain."""
+    def to_sizes(self, graph: KernelGraph) -> list[Size]:
+        """Width and height of every wafer."""
         if self.wafer_sizes is not None:
             return [(width, height) for width, height in self.wafer_sizes]
         return [(graph.wafer.width, graph.wafer.height)] * self.wafers
 
 
-def run(settings: KernelsConfig) -> tuple[list[Part], list[float]]:
-    """The mapping of every wafer, and the lower bounds of their times."""
+def run(settings: KernelsConfig) -> list[Part]:
+    """The mapping of every wafer; what comes before the search counts for its time, too."""
+    end = time.perf_counter() + settings.time_limit
     graph = settings.to_graph()
     sizes = settings.to_sizes(graph)
-    if len(sizes) > 1:
-        parts = Chain(graph, sizes, settings.seed).run()
-        problems = [Problem(part.graph) for part in parts]
-    else:
+    rules: OutRules = {kind: settings.out_rules[kind] for kind in KERNEL_TYPES}
+    with StatusLine(graph.name, "no layout yet") as line:
+        if len(sizes) > 1:
+            seconds = max(0.0, end - time.perf_counter())
+            options = ChainOptions(settings.engine, seconds, settings.seed, rules, line.note)
+            return map_chain(graph, sizes, options)
+        width, height = sizes[0]
+        graph = replace(graph, wafer=replace(graph.wafer, width=width, height=height))
         problem = Problem(graph)
-        with BestLine(graph.name) as line:
-            search = Search(
-                problem,
-                settings.time_limit,
-                settings.seed,
-                {kind: settings.out_rules[kind] for kind in KERNEL_TYPES},
-                line.on_better,
-            )
-            parts = [Part(graph, map_kernels(search, settings.engine))]
-        problems = [problem]
-    return parts, [problem.bound / problem.graph.time_scale for problem in problems]
+        search = Search(
+            problem, end - time.perf_counter(), settings.seed, rules,
+            lambda mapping: line.note(mapping.describe()),
+        )  # fmt: skip
+        mapping = map_kernels(search, settings.engine)
+    return [Part(0, graph, mapping, Fraction(problem.bound, graph.time_scale))]
 
 
 def main(config: DictConfig) -> None:
     """Entry point: config -> mapping -> files and screen."""
     settings = to_dataclass(KernelsConfig, config)
     require_folder(settings.output.parent)
-    parts, bounds = run(settings)
+    parts = run(settings)
     described = {**asdict(settings), "kgraph": str(settings.kgraph), "output": str(settings.output)}
     paths = write(parts, settings.output, described)
     console = make_console()
-    show(parts, bounds, console)
+    show(parts, console)
     console.print("written: " + ", ".join(map(str, paths)))
 
 

@@ -10,16 +10,13 @@ labels, the forest is solved exactly, and so on with other forests.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from placer.kernels.shapes import LongArray
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from placer.kernels.shapes import BoolArray, FloatArray, LongArray
 
 
 class Choice(NamedTuple):
@@ -217,9 +214,16 @@ def _induced_forest(ends: LongArray, order: LongArray) -> BoolArray:
 
 
 def choose_labels(
-    choice: Choice, links: Links, rounds: int, generator: np.random.Generator
-) -> tuple[LongArray, float]:
-    """Row of the chosen label per node, and the cost; exact if the links form a forest."""
+    choice: Choice,
+    links: Links,
+    rounds: int,
+    generator: np.random.Generator,
+    is_over: Callable[[], bool],
+) -> tuple[LongArray, float] | None:
+    """Row of the chosen label per node, and the cost; exact if the links form a forest.
+
+    None if the time is over before all rounds.
+    """
     num = len(choice.starts) - 1
     best = _tables(choice)
     is_in_tree = _spanning_forest(num, links.ends)
@@ -231,6 +235,8 @@ def choose_labels(
         return kept, lowest
     simple = np.unique(np.sort(links.ends, axis=1), axis=0)
     for _ in range(rounds):
+        if is_over():
+            return None
         is_free = _induced_forest(simple, generator.permutation(num))
         _solve_forest(choice, links, is_free, chosen, best)
         value = float(total_cost(choice, links, chosen))

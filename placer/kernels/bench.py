@@ -1,35 +1,34 @@
-"""Command: all engines on all graphs, against the published figures, as a table.
+"""Command: all engines on all graphs against published figures, as tables.
 
 Public benchmarks (`A.kgraph` ...) are read from `folder` if it exists; generated graphs come after.
+A run takes one core; `workers` of them run at once. What was finished is kept: a benchmark that was
+cut off goes on where it stopped, as long as code, graphs and settings are the same.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.table import Column, Table
 
 from placer.command import make_console
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
-from placer.files import make_folder, write_atomic
-from placer.kernels.check import Score
-from placer.kernels.engines import EngineName, map_kernels
+from placer.files import make_folder, require_folder, write_atomic
+from placer.kernels.bench_jobs import Job, Result, run_jobs
+from placer.kernels.bench_tables import BenchTable, tables_of
+from placer.kernels.engines import EngineName
 from placer.kernels.generate import generate
 from placer.kernels.graph import KernelGraph
 from placer.kernels.kgraph_file import load_kgraph
-from placer.kernels.problem import Problem
-from placer.kernels.published import PUBLISHED
-from placer.kernels.search import Search
+from placer.kernels.published import PUBLISHED, TWINS
+from placer.progress import StatusLine
+from placer.study.tables import csv_table, markdown_table, screen_table
 
-COLUMNS = (
-    "graph", "engine", "seconds", "deltaT", "bound", "published bound", "wire length", "adapters",
-    "score", "to CU.POKer", "without adapters", "to best published",
-)  # fmt: skip
+REPORT_FILE = "report.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,62 +42,82 @@ class BenchConfig:
     time_limit: float
     long_letters: str
     long_time_limit: float
+    times: list[str]
+    times_limit: float
+    wafers: int
+    variants_of: str
     seed: int
+    workers: int
     output: Path
+    publish: Path | None
 
+    def __post_init__(self) -> None:
+        for letter in (*self.letters, *self.long_letters):
+            if letter not in PUBLISHED:
+                allowed = "".join(PUBLISHED)
+                raise InputError(f"letters={self.letters!r}: no benchmark {letter!r}; {allowed}")
+        for name in (*self.presets, self.variants_of):
+            generate(name)
+        for name in self.times:
+            if name not in PUBLISHED:
+                generate(name)
+        if min(self.time_limit, self.long_time_limit, self.times_limit) <= 0 or self.wafers < 2:
+            raise InputError("time limits must be more than 0 seconds, wafers 2 or more")
 
-def graphs(settings: BenchConfig) -> Iterator[tuple[str, KernelGraph]]:
-    """Public graphs that are there, then generated ones."""
-    for letter in settings.letters:
-        path = settings.folder / f"{letter}.kgraph"
-        if path.is_file():
-            yield letter, load_kgraph(path)
-    for preset in settings.presets:
-        yield preset, generate(preset)
+    def to_graphs(self) -> dict[str, KernelGraph]:
+        """Public graphs that are there, then generated ones that are no twins of them."""
+        paths = {letter: self.folder / f"{letter}.kgraph" for letter in self.letters}
+        graphs = {name: load_kgraph(path) for name, path in paths.items() if path.is_file()}
+        presets = [preset for preset in self.presets if TWINS.get(preset) not in graphs]
+        return {**graphs, **{preset: generate(preset) for preset in presets}}
 
-
-def row(name: str, engine: str, problem: Problem, score: Score, seconds: float) -> list[str]:
-    """What the table says about one run."""
-    bound = problem.bound / problem.graph.time_scale
-    known = PUBLISHED.get(name)
-    ratios = ["", "", "", ""]
-    if known is not None:
-        plain = known.without_adapters(problem.graph.wafer.adapter_weight)
-        ratios = [
-            f"{known.bound}",
-            f"{score.total / known.score:.4f}",
-            f"{score.total_without_adapters / plain:.4f}",
-            f"{score.total / known.score / known.best_ratio:.4f}",
-        ]
-    return [
-        name, engine, f"{seconds:.0f}", f"{float(score.slowest):.10g}", f"{bound:.10g}", ratios[0],
-        f"{float(score.wire_length):.1f}", str(score.adapters), f"{score.total:.1f}", *ratios[1:],
-    ]  # fmt: skip
+    def to_jobs(self) -> list[Job]:
+        """Engine by engine, so that a run that is cut off has the first one on all graphs."""
+        graphs, jobs = self.to_graphs(), []
+        for engine in self.engines:
+            for name, graph in graphs.items():
+                limit = self.long_time_limit if name in self.long_letters else self.time_limit
+                jobs.append(Job("map", name, graph, engine, limit, self.seed))
+        for name in self.times:
+            if name not in graphs and name in PUBLISHED:
+                continue  # not public
+            graph = graphs[name] if name in graphs else generate(name)
+            jobs.append(Job("time", name, graph, "auto", self.times_limit, self.seed))
+            jobs.append(Job("chain", name, graph, "auto", self.times_limit, self.seed, self.wafers))
+        return [*jobs, Job("variants", self.variants_of, generate(self.variants_of), "auto", 1, 0)]
 
 
 def main(config: DictConfig) -> None:
-    """Run everything, print the table and write it as CSV after every run."""
+    """Run what is missing, print the tables, write them as Markdown and CSV."""
     settings = to_dataclass(BenchConfig, config)
-    make_folder(settings.output.parent)
+    folders = [settings.output, *([] if settings.publish is None else [settings.publish])]
+    for folder in folders:
+        require_folder(folder)
+    jobs = settings.to_jobs()
     console = make_console()
-    table = Table(*(Column(name, justify="right") for name in COLUMNS))
-    lines = [",".join(COLUMNS)]
-    for name, graph in graphs(settings):
-        is_long = name in settings.long_letters
-        limit = settings.long_time_limit if is_long else settings.time_limit
-        for engine in settings.engines:
-            problem = Problem(graph)
-            begin = time.perf_counter()
-            try:
-                score = map_kernels(Search(problem, limit, settings.seed), engine).score
-                cells = row(name, engine, problem, score, time.perf_counter() - begin)
-            except InputError as error:
-                cells = [name, engine, *(("",) * (len(COLUMNS) - 3)), "no layout"]
-                console.print(f"{name}, {engine}: {error}")
-            table.add_row(*cells)
-            lines.append(",".join(cells))
-            write_atomic(settings.output, "\n".join(lines) + "\n")
-    console.print(table)
+    with StatusLine("benchmark", f"{len(jobs)} runs") as line:
+
+        def on_result(job: Job, result: Result) -> None:
+            found = result.problem or f"{result.score:,.1f}, {result.seconds:.0f} s"
+            line.note(f"{job.what} {job.name} {job.engine}: {found}")
+
+        results = run_jobs(jobs, settings.output / "jobs", settings.workers, on_result)
+    tables = tables_of(results, settings.engines, settings.engines[0])
+    for table in tables:
+        console.print(screen_table(table.header, table.rows, table.title))
+    for folder in folders:
+        _write(folder, tables)
+    console.print("written to " + ", ".join(map(str, folders)))
+
+
+def _write(folder: Path, tables: list[BenchTable]) -> None:
+    make_folder(folder)
+    command = shlex.join(["python", "-m", "placer.kernels.bench", *sys.argv[1:]])
+    text = [f"# Benchmark of the kernel mapper\n\nCommand: `{command}`\n"]
+    for table in tables:
+        text.append(f"\n## {table.title}\n\n{markdown_table(table.header, table.rows)}")
+        write_atomic(folder / f"{table.name}.csv", csv_table(table.header, table.rows))
+    write_atomic(folder / REPORT_FILE, "".join(text))
 
 
 if __name__ == "__main__":

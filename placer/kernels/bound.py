@@ -35,7 +35,7 @@ def total_area(tables: ShapeTables, ticks: int) -> int:
 
 def time_bound(tables: ShapeTables) -> int:
     """Lower bound on the slowest kernel's time, in ticks, by binary search over all times."""
-    times = tables.times()
+    times = tables.times
     low, high = 0, len(times) - 1
     while low < high:
         middle = (low + high) // 2

@@ -1,157 +1,136 @@
 """A graph on several wafers in a row, also of unequal size: tensors flow from one to the next.
 
-Each wafer takes the longest stretch of the depth-first order that its rows hold at a target time;
-the smallest such time comes by binary search. Then cuts move between neighbours while that lowers
-the times of their wafers (balancing). After the chain of accelerators in the paper on strips and
-stacks; wires between wafers are not counted.
+1. Cut the graph so that the slowest wafer is fast (stretches.py), in two orders of kernels.
+2. Lower the times of the wafers that hold the chain up, with the engine and wires ignored.
+3. Map every wafer with the engine and the graph's weights, no slower than the slowest has to be.
+
+After the chain of accelerators in the paper on strips and stacks; wires between wafers are not
+counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 
-from placer.errors import InputError
-from placer.kernels.finish import finish
-from placer.kernels.graph import KernelGraph, Wafer, depth_first_order
+from placer.kernels.check import OutRules, judge
+from placer.kernels.engines import EngineName, map_kernels
+from placer.kernels.finish import finish_rectangles
+from placer.kernels.graph import KernelGraph, Wafer, breadth_first_order, depth_first_order
 from placer.kernels.joint import JointSizing
 from placer.kernels.mapping import Mapping
 from placer.kernels.problem import Problem
 from placer.kernels.search import Search
-from placer.kernels.shapes import LongArray
-from placer.kernels.shelves import shelves_of
-from placer.kernels.strips import best_rows, flow_along
+from placer.kernels.shelves import floorplan_of, shelves_of
+from placer.kernels.stretches import Size, Stretch, Stretches
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one wafer of the chain holds."""
+    """What one wafer holds."""
 
+    wafer: int  # place in the chain, from 0
     graph: KernelGraph
     mapping: Mapping
+    bound: Fraction  # of its time
 
 
-class Chain:
-    """Assigns stretches of the order to wafers; `run` gives the parts."""
+@dataclass(frozen=True, slots=True)
+class ChainOptions:
+    """How a chain is searched."""
 
-    def __init__(self, graph: KernelGraph, sizes: Sequence[tuple[int, int]], seed: int) -> None:
-        self._graph, self._seed = graph, seed
-        self._order = np.array(depth_first_order(len(graph.kernels), graph.edges))
-        self._problems = [
-            Problem(replace(graph, wafer=replace(graph.wafer, width=width, height=height)))
-            for width, height in sizes
-        ]
-        self._slowest: dict[tuple[int, int, int], int] = {}
-        times = [problem.tables.times() for problem in self._problems]
-        self._times = np.unique(np.concatenate(times))
-
-    def run(self) -> list[Part]:
-        """The smallest time that greedy stretches allow, then balanced."""
-        low, high = 0, len(self._times) - 1
-        if self._greedy(int(self._times[high])) is None:
-            raise InputError(
-                f"graph {self._graph.name} does not fit on {len(self._problems)} wafers at any "
-                "time; use more or larger ones"
-            )
-        while low < high:
-            middle = (low + high) // 2
-            if self._greedy(int(self._times[middle])) is not None:
-                high = middle
-            else:
-                low = middle + 1
-        cuts = self._greedy(int(self._times[high]))
-        assert cuts is not None, "the last time looked at was feasible"
-        cuts = self._balance(cuts)
-        return [
-            self._part(wafer, first, end)
-            for wafer, (first, end) in enumerate(pairwise(cuts))
-            if end > first
-        ]
-
-    def _fits(self, wafer: int, first: int, end: int, ticks: int) -> bool:
-        if end == first:
-            return True
-        problem = self._problems[wafer]
-        stretch = self._order[first:end]
-        shapes = problem.shapes_at(ticks)
-        if shapes.areas[stretch].sum() > problem.tables.width * problem.tables.height:
-            return False
-        return best_rows(problem, shapes, flow_along(problem.edges, stretch)) is not None
-
-    def _greedy(self, ticks: int) -> list[int] | None:
-        """Cuts of longest stretches, None if kernels are left over."""
-        cuts, num = [0], len(self._order)
-        for wafer in range(len(self._problems)):
-            low, high = cuts[-1], num
-            while low < high:
-                middle = (low + high + 1) // 2
-                if self._fits(wafer, cuts[-1], middle, ticks):
-                    low = middle
-                else:
-                    high = middle - 1
-            cuts.append(low)
-        return cuts if cuts[-1] == num else None
-
-    def _smallest(self, wafer: int, first: int, end: int) -> int:
-        """Smallest time of a stretch on a wafer, in ticks."""
-        key = (wafer, first, end)
-        if key not in self._slowest:
-            low, high = 0, len(self._times) - 1
-            while low < high:
-                middle = (low + high) // 2
-                if self._fits(wafer, first, end, int(self._times[middle])):
-                    high = middle
-                else:
-                    low = middle + 1
-            fits = self._fits(wafer, first, end, int(self._times[low]))
-            self._slowest[key] = int(self._times[low] if fits else self._times[-1] + 1)
-        return self._slowest[key]
-
-    def _balance(self, cuts: list[int]) -> list[int]:
-        """Move single cuts while the larger time of the two wafers beside it falls."""
-        is_better = True
-        while is_better:
-            is_better = False
-            for i in range(1, len(cuts) - 1):
-                best = self._larger(i, cuts[i - 1], cuts[i], cuts[i + 1])
-                for cut in range(max(cuts[i - 1], cuts[i] - 2), min(cuts[i + 1], cuts[i] + 2) + 1):
-                    larger = self._larger(i, cuts[i - 1], cut, cuts[i + 1])
-                    if larger < best:
-                        best, cuts[i], is_better = larger, cut, True
-        return cuts
-
-    def _larger(self, wafer: int, first: int, cut: int, end: int) -> tuple[int, int]:
-        times = [
-            self._smallest(wafer - 1, first, cut) if cut > first else 0,
-            self._smallest(wafer, cut, end) if end > cut else 0,
-        ]
-        return max(times), min(times)
-
-    def _part(self, wafer: int, first: int, end: int) -> Part:
-        """The mapping of a stretch at its smallest time."""
-        time = Fraction(self._smallest(wafer, first, end), self._graph.time_scale)
-        chosen = sorted(self._order[first:end].tolist())
-        size = self._problems[wafer].graph.wafer
-        graph = subgraph(self._graph, chosen, size)
-        problem = Problem(graph)
-        ticks = int(time * graph.time_scale)
-        place = {kernel: i for i, kernel in enumerate(chosen)}
-        order = np.array([place[kernel] for kernel in self._order[first:end].tolist()])
-        return Part(graph, _map_order(problem, order, ticks, self._seed))
+    engine: EngineName
+    time_limit: float  # seconds for all wafers together
+    seed: int
+    rules: OutRules
+    on_note: Callable[[str], None]  # what the search is doing
 
 
-def _map_order(problem: Problem, order: LongArray, ticks: int, seed: int) -> Mapping:
-    search = Search(problem, time_limit=0.0, seed=seed)
-    shapes = problem.shapes_at(ticks)
-    rows = best_rows(problem, shapes, flow_along(problem.edges, order))
-    assert rows is not None, "the chain was cut at a time at which these rows fit"
-    finish(search, JointSizing(problem, ticks), shapes, shelves_of(rows), 8, seed)
+def map_chain(graph: KernelGraph, sizes: Sequence[Size], options: ChainOptions) -> list[Part]:
+    """Mappings of all wafers that hold a kernel. Raises InputError if the graph does not fit."""
+    end = time.perf_counter() + options.time_limit
+
+    def left() -> float:
+        return max(0.0, end - time.perf_counter())
+
+    stretches = _cut(graph, sizes, lambda: left() <= options.time_limit / 2)
+    options.on_note(f"cut for {_slowest(graph, stretches):,.10g}")
+    searches = [_search(graph, sizes, stretch, options) for stretch in stretches]
+    bounds = [_bound(search.problem) for search in searches]
+    hopeful = [s for s in searches if _time(s) > max(bounds)]  # others never are the slowest
+    seconds = left() / 2 / max(len(hopeful), 1)
+    for search in hopeful:
+        map_kernels(replace(search, time_limit=seconds, on_better=search.take), options.engine)
+        options.on_note(f"slowest wafer {max(map(_time, searches)):,.10g}")
+    slowest = Fraction(max(map(_time, searches)))
+    parts = []
+    for i, (stretch, search) in enumerate(zip(stretches, searches, strict=True)):
+        seconds = left() / (len(searches) - i)
+        own = _with_weights(search, graph.wafer, slowest, seconds, options)
+        mapping = map_kernels(own, options.engine)
+        parts.append(Part(stretch.wafer, own.problem.graph, mapping, bounds[i]))
+    return parts
+
+
+def _cut(graph: KernelGraph, sizes: Sequence[Size], is_over: Callable[[], bool]) -> list[Stretch]:
+    """The better of the cuts of two orders."""
+    num = len(graph.kernels)
+    found: list[list[Stretch]] = []
+    orders = [find(num, graph.edges) for find in (depth_first_order, breadth_first_order)]
+    for order in orders[: 1 if orders[0] == orders[1] else 2]:
+        if not found or not is_over():
+            found.append(Stretches(graph, sizes, np.array(order)).cut(is_over))
+    return min(found, key=lambda stretches: _slowest(graph, stretches))
+
+
+def _slowest(graph: KernelGraph, stretches: Sequence[Stretch]) -> float:
+    return max(stretch.ticks for stretch in stretches) / graph.time_scale
+
+
+def _search(
+    graph: KernelGraph, sizes: Sequence[Size], stretch: Stretch, options: ChainOptions
+) -> Search:
+    """A search for the smallest time of a wafer alone; its best mapping has the stretch's rows."""
+    width, height = sizes[stretch.wafer]
+    wafer = Wafer(width, height, graph.wafer.memory_limit, 1.0, wire_weight=0.0)
+    own = subgraph(graph, stretch.kernels.tolist(), wafer)
+    search = Search(Problem(own), 0.0, options.seed, options.rules)
+    part = search.part(0.0, stretch.is_turned)
+    ticks = int(Fraction(stretch.ticks, graph.time_scale) * own.time_scale)
+    rows = replace(stretch.rows, order=np.arange(len(stretch.kernels)))
+    plan = floorplan_of(part.problem, part.problem.shapes_at(ticks), shelves_of(rows))
+    sizing = JointSizing(part.problem, ticks, part.is_over)
+    finish_rectangles(part, sizing, plan, plan.extent_y)
+    return search
+
+
+def _time(search: Search) -> float:
+    assert search.best is not None, "searches of a chain begin with the rows of a stretch"
+    return float(search.best.score.slowest)
+
+
+def _bound(problem: Problem) -> Fraction:
+    return Fraction(problem.bound, problem.graph.time_scale)
+
+
+def _with_weights(
+    search: Search, wafer: Wafer, slowest: Fraction, seconds: float, options: ChainOptions
+) -> Search:
+    """The search for the best score, no slower than `slowest`, from the best mapping so far."""
+    own = search.problem.graph
+    size = replace(wafer, width=own.wafer.width, height=own.wafer.height)
+    graph = replace(own, wafer=size)
     assert search.best is not None
-    return search.best
+    layout, limit = search.best.layout, f"slowest wafer {float(slowest):,.10g}"
+    best = Mapping(layout, judge(graph, layout, search.rules))
+    return Search(
+        Problem(graph, slowest), seconds, options.seed, options.rules,
+        lambda mapping: options.on_note(f"{limit}; this one: {mapping.describe()}"), best,
+    )  # fmt: skip
 
 
 def subgraph(graph: KernelGraph, kernels: Sequence[int], wafer: Wafer) -> KernelGraph:

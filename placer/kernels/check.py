@@ -11,8 +11,13 @@ from fractions import Fraction
 from typing import Literal
 
 from placer.errors import InputError
-from placer.kernels.graph import Conv, Kernel, KernelGraph, KernelType
+from placer.kernels.graph import Conv, Kernel, KernelGraph, KernelType, Wafer
 from placer.kernels.layout import Execution, Layout, Placed
+
+
+class IllegalLayoutError(InputError):
+    """A layout that breaks the rules of the problem; the message lists its faults."""
+
 
 OutRule = Literal["c_n", "min(c,k)"]
 OutRules = Mapping[KernelType, OutRule]  # how a kernel of each type hands over its channels
@@ -87,33 +92,49 @@ def find_faults(graph: KernelGraph, layout: Layout) -> list[str]:
     faults = []
     boxes = []
     for kernel, placed in zip(graph.kernels, layout.kernels, strict=True):
-        faults += [f"{kernel.name}: {fault}" for fault in _faults(kernel, placed, graph)]
-        boxes.append((placed.x, placed.y, *extents(kernel, placed)))
-    for j, (x, y, width, height) in enumerate(boxes):
-        for i, (left, low, wide, high) in enumerate(boxes[:j]):
+        found = _argument_faults(kernel, placed) or _place_faults(kernel, placed, graph.wafer)
+        faults += [f"{kernel.name}: {fault}" for fault in found]
+        if not found:
+            boxes.append((kernel.name, placed.x, placed.y, *extents(kernel, placed)))
+    for j, (name, x, y, width, height) in enumerate(boxes):
+        for other, left, low, wide, high in boxes[:j]:
             if x < left + wide and left < x + width and y < low + high and low < y + height:
-                faults.append(f"{graph.kernels[i].name} and {graph.kernels[j].name} overlap")
+                faults.append(f"{other} and {name} overlap")
     return faults
 
 
-def _faults(kernel: Kernel, placed: Placed, graph: KernelGraph) -> list[str]:
+def _argument_faults(kernel: Kernel, placed: Placed) -> list[str]:
+    """Numbers that are missing, not whole, or out of range; without any, the rest can be judged."""
+    execution, convs = placed.execution, kernel.convs
+    if {len(execution.channels_in), len(execution.channels_out)} != {len(convs)}:
+        return [f"c and k are not given for each of {len(convs)} convolutions"]
+    limited = [
+        ("h", execution.image_height, convs[0].height),
+        ("w", execution.image_width, convs[0].width),
+    ]
+    for i, conv in enumerate(convs):
+        limited.append((f"c{i + 1}", execution.channels_in[i], conv.channels_in))
+        limited.append((f"k{i + 1}", execution.channels_out[i], conv.channels_out))
+    numbers = [(name, value) for name, value, _ in limited] + [("x", placed.x), ("y", placed.y)]
+    faults = [
+        f"{name}={value!r} is no whole number" for name, value in numbers if not _whole(value)
+    ]
+    if faults:
+        return faults
+    return [
+        f"{name}={value} is outside 1..{most}"
+        for name, value, most in limited
+        if not 1 <= value <= most
+    ]
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _place_faults(kernel: Kernel, placed: Placed, wafer: Wafer) -> list[str]:
     faults = []
-    execution, wafer = placed.execution, graph.wafer
-    top = kernel.convs[0]
-    for name, value, most in (
-        ("h", execution.image_height, top.height),
-        ("w", execution.image_width, top.width),
-    ):
-        if not 1 <= value <= most:
-            faults.append(f"{name}={value} is outside 1..{most}")
-    for i, conv in enumerate(kernel.convs):
-        for name, value, most in (
-            ("c", execution.channels_in[i], conv.channels_in),
-            ("k", execution.channels_out[i], conv.channels_out),
-        ):
-            if not 1 <= value <= most:
-                faults.append(f"{name}{i + 1}={value} is outside 1..{most}")
-    memory = kernel_performance(kernel, execution).memory
+    memory = kernel_performance(kernel, placed.execution).memory
     if memory > wafer.memory_limit:
         faults.append(f"memory {float(memory):.1f} exceeds {wafer.memory_limit}")
     width, height = extents(kernel, placed)
@@ -142,10 +163,10 @@ def adapter_cost(graph: KernelGraph, layout: Layout, rules: OutRules = DEFAULT_O
 
 
 def judge(graph: KernelGraph, layout: Layout, rules: OutRules = DEFAULT_OUT_RULES) -> Score:
-    """The score of a legal layout. Raises InputError that lists the faults of another."""
+    """The score of a legal layout. Raises IllegalLayoutError for another."""
     faults = find_faults(graph, layout)
     if faults:
-        raise InputError("illegal layout: " + "; ".join(faults[:5]))
+        raise IllegalLayoutError("illegal layout: " + "; ".join(faults[:5]))
     pairs = list(zip(graph.kernels, layout.kernels, strict=True))
     performances = [kernel_performance(kernel, placed.execution) for kernel, placed in pairs]
     slowest = max(performance.time for performance in performances)

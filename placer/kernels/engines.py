@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from math import isqrt
 from typing import Literal
+
+import numpy as np
 
 from placer.errors import InputError
 from placer.kernels.auto import run_auto, run_strips
-from placer.kernels.check import judge
-from placer.kernels.layout import Layout
+from placer.kernels.bound import total_area
+from placer.kernels.flow import flow_along
+from placer.kernels.graph import MAX_SIDE, KernelGraph, depth_first_order
 from placer.kernels.mapping import Mapping
-from placer.kernels.problem import Problem
+from placer.kernels.problem import Problem, Shapes
 from placer.kernels.rows import run_rows
 from placer.kernels.search import Search
+from placer.kernels.shapes import NEVER, ShapeTables
 from placer.kernels.slicing import run_slicing
+from placer.kernels.strips import best_rows
 from placer.kernels.tbs import run_tbs
 
 EngineName = Literal["auto", "rows", "strips", "slicing", "tbs"]
@@ -34,40 +39,62 @@ def map_kernels(search: Search, engine: EngineName) -> Mapping:
 
     Engines lay rows along x. On a wafer that is not square, half of the time goes to rows along y.
     """
-    wafer = search.problem.graph.wafer
-    best = search.best
+    problem, wafer = search.problem, search.problem.graph.wafer
+    if total_area(problem.tables, int(problem.times[-1])) > wafer.width * wafer.height:
+        raise InputError(_why_nothing_fits(problem, engine))
     if wafer.width == wafer.height:
         ENGINES[engine](search)
-        best = search.best
     else:
-        for other in (search, _transposed(search)):
-            half = replace(other, time_limit=search.time_limit / 2, begin=time.perf_counter())
-            ENGINES[engine](half)
-            found = half.best
-            if found is not None and other is not search:
-                found = _turn(search, found)
-            if found is not None and (best is None or found.score.total < best.score.total):
-                best = found
-    if best is None:
-        raise InputError(
-            f"engine {engine} found no layout on {wafer.width} x {wafer.height} tiles; "
-            "every kernel fits alone, but not all together: use a larger grid or more wafers"
-        )
-    return best
+        for is_turned in (False, True):
+            ENGINES[engine](search.part(search.time_limit / 2, is_turned))
+    if search.best is None:
+        raise InputError(_why_nothing_fits(problem, engine))
+    return search.best
 
 
-def _transposed(search: Search) -> Search:
-    """The same search on the wafer with width and height exchanged."""
-    graph = search.problem.graph
-    wafer = replace(graph.wafer, width=graph.wafer.height, height=graph.wafer.width)
-    return replace(search, problem=Problem(replace(graph, wafer=wafer)))
-
-
-def _turn(search: Search, mapping: Mapping) -> Mapping:
-    """A mapping of the transposed wafer on the wafer itself."""
-    kernels = tuple(
-        replace(placed, x=placed.y, y=placed.x, is_rotated=not placed.is_rotated)
-        for placed in mapping.layout.kernels
+def _why_nothing_fits(problem: Problem, engine: EngineName) -> str:
+    """The largest kernel, and the smallest square grid on which all of them have rows."""
+    graph = problem.graph
+    wafer, areas = graph.wafer, problem.shapes_at(int(problem.times[-1])).areas
+    largest = graph.kernels[int(np.argmax(areas))]
+    side = smallest_square(graph, isqrt(int(areas.sum()) - 1) + 1)
+    advice = "" if engine == "auto" else ", or engine=auto"
+    grid = f"up to {MAX_SIDE} x {MAX_SIDE} none was found" if side is None else f"{side} x {side}"
+    return (
+        f"engine {engine} found no layout of all {problem.num} kernels on {wafer.width} x "
+        f"{wafer.height} tiles, though each fits alone; they need {areas.sum():,} of "
+        f"{wafer.width * wafer.height:,} tiles at least, the largest is {largest.name} with "
+        f"{areas.max():,}; the smallest square grid on which rows of them fit: {grid}; use a "
+        f"larger grid or more wafers{advice}"
     )
-    layout = Layout(kernels)
-    return Mapping(layout, judge(search.problem.graph, layout, search.rules))
+
+
+def smallest_square(graph: KernelGraph, least: int) -> int | None:
+    """Side of the smallest square wafer, from `least` on, on which rows hold all kernels."""
+    high = least
+    while not _has_rows(graph, high):
+        if high == MAX_SIDE:
+            return None
+        least, high = high + 1, min(2 * high, MAX_SIDE)
+    while least < high:
+        middle = (least + high) // 2
+        if _has_rows(graph, middle):
+            high = middle
+        else:
+            least = middle + 1
+    return high
+
+
+def _has_rows(graph: KernelGraph, side: int) -> bool:
+    """Whether the kernels, however slow, have rows on a square wafer in depth-first order."""
+    wafer = replace(graph.wafer, width=side, height=side)
+    tables = ShapeTables(replace(graph, wafer=wafer))
+    times = tables.times
+    if len(times) == 0:
+        return False
+    shapes = Shapes(tables, int(times[-1]))
+    if shapes.areas.max() >= NEVER:
+        return False
+    order = np.array(depth_first_order(len(graph.kernels), graph.edges))
+    edges = np.array(graph.edges, np.int64).reshape(-1, 2)
+    return best_rows(shapes, flow_along(edges, order)) is not None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from placer.kernels.floorplan import Floorplan, align, overlaps
+from placer.kernels.floorplan import Floorplan, align, is_legal
+from placer.kernels.flow import flow_along
 from placer.kernels.joint import Frames, JointSizing, Sized
 from placer.kernels.problem import Problem, Shapes
 from placer.kernels.search import Search
@@ -16,7 +17,6 @@ from placer.kernels.shelves import (
     floorplan_of,
     place_shelves,
 )
-from placer.kernels.strips import flow_along
 
 ROUNDS = 8  # forests per choice of labels
 
@@ -59,43 +59,44 @@ def _row_heights(problem: Problem, shelves: Shelves) -> LongArray:
 
 def finish(
     search: Search, sizing: JointSizing, shapes: Shapes, shelves: Shelves, rounds: int, seed: int
-) -> float:
-    """Offer the best mapping with these rows; returns its score, inf if there is none."""
-    problem = search.problem
-    sized = sizing.choose_that_fit(frames_of(problem, shapes, shelves), rounds, seed)
-    if sized is None:
-        return np.inf
-    return offer_shelves(search, shelves, sized)
+) -> None:
+    """Offer the best mapping with these rows, if there is one."""
+    sized = sizing.choose_that_fit(frames_of(search.problem, shapes, shelves), rounds, seed)
+    if sized is not None:
+        offer_shelves(search, shelves, sized)
 
 
-def offer_shelves(search: Search, shelves: Shelves, sized: Sized) -> float:
+def offer_shelves(search: Search, shelves: Shelves, sized: Sized) -> None:
     """Place sized kernels in their rows, align and judge them."""
-    wafer, edges = search.problem.graph.wafer, search.problem.edges
-    plan = place_shelves(shelves, sized.extent_x, sized.extent_y, wafer.width)
-    if (plan.y + plan.extent_y).max() > wafer.height or (
-        plan.x + plan.extent_x
-    ).max() > wafer.width:
-        return np.inf
-    return search.offer(align(plan, edges, wafer.width, wafer.height), sized)
+    width = search.problem.tables.width
+    _offer(search, place_shelves(shelves, sized.extent_x, sized.extent_y, width), sized)
 
 
 def finish_rectangles(
     search: Search, sizing: JointSizing, plan: Floorplan, room: LongArray
-) -> float:
-    """Offer a floorplan with the fewest adapters that its widths allow; returns its score.
+) -> None:
+    """Offer a floorplan with the fewest adapters that its widths allow.
 
-    `room` [kernel]: tiles along y that a kernel may take, its rectangle being in the middle.
+    `room` [kernel]: tiles along y that a kernel may take, its rectangle being in the middle; if
+    kernels then overlap, they keep to their rectangles.
     """
-    wafer, edges = search.problem.graph.wafer, search.problem.edges
     zeros = np.zeros(search.problem.num, np.int64)
-    frames = Frames(room, plan.extent_x, zeros.astype(np.float64), zeros, np.zeros(1))
-    sized = sizing.choose(frames, np.zeros(1), ROUNDS, search.seed)
-    if sized is None:
-        return np.inf
-    x = plan.x + (plan.extent_x - sized.extent_x) // 2
-    y = plan.y + (plan.extent_y - sized.extent_y) // 2
-    y = np.clip(y, 0, wafer.height - sized.extent_y)
-    moved = Floorplan(x, y, sized.extent_x, sized.extent_y)
-    if overlaps(*(getattr(moved, name) for name in ("x", "y", "extent_x", "extent_y"))):
-        return finish_rectangles(search, sizing, plan, plan.extent_y)
-    return search.offer(align(moved, edges, wafer.width, wafer.height), sized)
+    for height in (room, plan.extent_y):
+        frames = Frames(height, plan.extent_x, zeros.astype(np.float64), zeros, np.zeros(1))
+        sized = sizing.choose(frames, np.zeros(1), ROUNDS, search.seed)
+        if sized is None:
+            return
+        x = plan.x + (plan.extent_x - sized.extent_x) // 2
+        y = plan.y + (plan.extent_y - sized.extent_y) // 2
+        y = np.clip(y, 0, search.problem.tables.height - sized.extent_y)
+        if _offer(search, Floorplan(x, y, sized.extent_x, sized.extent_y), sized):
+            return
+
+
+def _offer(search: Search, plan: Floorplan, sized: Sized) -> bool:
+    """Align and judge a floorplan; returns whether it was legal."""
+    width, height = search.problem.tables.width, search.problem.tables.height
+    if not is_legal(plan, width, height):
+        return False
+    search.offer(align(plan, search.problem.edges, width, height), sized)
+    return True

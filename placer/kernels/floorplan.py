@@ -60,6 +60,16 @@ def overlaps(x: LongArray, y: LongArray, extent_x: LongArray, extent_y: LongArra
     return False
 
 
+def is_legal(plan: Floorplan, width: int, height: int) -> bool:
+    """Whether all rectangles lie on the wafer and none overlap."""
+    is_inside = (
+        min(plan.x.min(), plan.y.min()) >= 0
+        and (plan.x + plan.extent_x).max() <= width
+        and (plan.y + plan.extent_y).max() <= height
+    )
+    return bool(is_inside) and not overlaps(plan.x, plan.y, plan.extent_x, plan.extent_y)
+
+
 @njit(cache=True)
 def _neighbours(
     place: LongArray, extent: LongArray, across: LongArray, extent_across: LongArray

@@ -139,6 +139,7 @@ PRESETS: dict[str, Callable[[], KernelGraph]] = {
     "resnet50_convs": lambda: resnet(as_convs=True),
     "resnet50_convs_wired": lambda: resnet(as_convs=True, wafer=_BALANCED),
     "resnet75": lambda: resnet(_LARGE, wafer=Wafer(wire_weight=4)),
+    "resnet75_wired": lambda: resnet(_LARGE, wafer=_WIRED),
     "resnet75_convs": lambda: resnet(_LARGE, as_convs=True, wafer=Wafer(wire_weight=4)),
     "resnet75_convs_wired": lambda: resnet(_LARGE, as_convs=True, wafer=_WIRED),
     "doubled": lambda: resnet((6, 8, 12, 6)),

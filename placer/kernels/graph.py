@@ -14,6 +14,7 @@ from placer.errors import InputError
 KernelType = Literal["conv", "dblock", "cblock"]
 KERNEL_TYPES: tuple[KernelType, ...] = ("conv", "dblock", "cblock")
 PORT_TYPES = ("input", "output")  # take no area and are not placed
+MAX_SIDE = 2048  # of a wafer, in tiles: tables grow with its square
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,14 @@ class Wafer:
     time_weight: float = 1.0  # of the slowest kernel
     wire_weight: float = 1.0  # of a tile of wire
     adapter_weight: float = 0.0  # of an adapter
+
+    def __post_init__(self) -> None:
+        for name in ("width", "height"):
+            if not 1 <= getattr(self, name) <= MAX_SIDE:
+                raise InputError(
+                    f"wafer {name}={getattr(self, name)} is out of range; "
+                    f"allowed: 1 to {MAX_SIDE} tiles"
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from placer.kernels.adapters import Choice, FloatArray, Links, choose_labels
+from placer.kernels.adapters import Choice, Links, choose_labels
 from placer.kernels.labels import (
     CORE,
     EXTENT,
@@ -26,10 +26,10 @@ from placer.kernels.labels import (
 )
 from placer.kernels.layout import Execution
 from placer.kernels.problem import Problem
-from placer.kernels.shapes import LongArray
+from placer.kernels.shapes import FloatArray, LongArray
 
-MAX_LABELS = 30_000  # per end of a kernel; the widest are dropped
 PRICE_STEPS = 14
+MAX_CACHED = 1_000_000  # labels, of 64 bytes
 FIXED_PRICE = 1e3  # wire tiles per tile of extent, where the width is given: only the least fits
 
 
@@ -68,22 +68,21 @@ class Frames:
 class JointSizing:
     """Labels of all kernels at one target time; rows and prices may change."""
 
-    def __init__(
-        self, problem: Problem, ticks: int, is_over: Callable[[], bool] = lambda: False
-    ) -> None:
+    def __init__(self, problem: Problem, ticks: int, is_over: Callable[[], bool]) -> None:
         self._problem, self._ticks, self._is_over = problem, ticks, is_over
         self._shapes = problem.shapes_at(ticks)
         self._cache: dict[tuple[int, int, int], tuple[LongArray, ...]] = {}
+        self._num_cached = 0
         num_ends = [1 if len(kernel.convs) == 1 else 2 for kernel in problem.graph.kernels]
         self._first = np.concatenate(([0], np.cumsum(num_ends)))  # node of the first end
         tied = [i for i, num in enumerate(num_ends) if num == 2]
         sources, targets = problem.edges[:, 0], problem.edges[:, 1]
         edges = np.stack((self._first[sources + 1] - 1, self._first[targets]), axis=1)
         ties = np.stack((self._first[tied], self._first[tied] + 1), axis=1)
-        is_tie = np.arange(len(edges) + len(tied)) >= len(edges)
+        is_tie = np.arange(len(tied) + len(edges)) < len(tied)
         wafer = problem.graph.wafer
         self._links = Links(
-            np.concatenate((edges, ties)).astype(np.int64),
+            np.concatenate((ties, edges)).astype(np.int64),  # ties first: all are in the forest
             is_tie,
             float(wafer.adapter_weight),
             wafer.wire_weight / 2,
@@ -91,34 +90,43 @@ class JointSizing:
         self._degree = np.bincount(problem.edges.ravel(), minlength=problem.num)
 
     def choose(self, frames: Frames, prices: FloatArray, rounds: int, seed: int) -> Sized | None:
-        """Best labels within the frames at these prices per tile of extent in each row."""
-        problem = self._problem
-        wafer = problem.graph.wafer
+        """Best labels within the frames at these prices per tile of extent in each row.
+
+        None if there are none, or if the time is over.
+        """
         parts: list[LongArray] = []
         costs: list[FloatArray] = []
-        for kernel in range(problem.num):
-            height, most = int(frames.height[kernel]), int(frames.width[kernel])
-            per_tile = FIXED_PRICE * max(wafer.wire_weight, 1.0)
-            if most == 0:  # free along x, for a price
-                row = frames.row[kernel]
-                per_tile = wafer.wire_weight * float(frames.cover[kernel]) + prices[row]
-                gain = self._degree[kernel] * (3 * wafer.adapter_weight + wafer.wire_weight / 2)
-                spread = min(gain / per_tile, problem.tables.width) if per_tile > 0 else 0.0
-                most = int(self._shapes.widths[kernel, height]) + int(spread)
-            for labels in self._labels(kernel, height, min(most, problem.tables.width)):
+        for kernel in range(self._problem.num):
+            per_tile, most = self._price(frames, prices, kernel)
+            for labels in self._labels(kernel, int(frames.height[kernel]), most):
                 if len(labels) == 0:
                     return None
                 parts.append(labels)
-                costs.append(float(per_tile) * labels[:, EXTENT].astype(np.float64))
+                costs.append(per_tile * labels[:, EXTENT].astype(np.float64))
         everything = np.concatenate(parts)
         columns = [np.ascontiguousarray(everything[:, i]) for i in (H, W, C, PARITY, CORE)]
         h, w, c, parity, core = columns
         starts = np.cumsum([0, *(len(part) for part in parts)])
         choice = Choice(h, w, c, parity, core, np.concatenate(costs), starts)
         generator = np.random.default_rng(seed)
-        chosen, cost = choose_labels(choice, self._links, rounds, generator)
+        found = choose_labels(choice, self._links, rounds, generator, self._is_over)
+        if found is None:
+            return None
+        chosen, cost = found
         sized = self._size(everything[chosen], frames.height, cost)
         return replace(sized, cost=cost - float(frames.widths(sized.extent_x) @ prices))
+
+    def _price(self, frames: Frames, prices: FloatArray, kernel: int) -> tuple[float, int]:
+        """Cost of a tile of extent along x of a kernel, and the most tiles that may pay."""
+        wafer, width = self._problem.graph.wafer, self._problem.tables.width
+        if frames.width[kernel] > 0:
+            return FIXED_PRICE * max(wafer.wire_weight, 1.0), int(frames.width[kernel])
+        row = frames.row[kernel]
+        per_tile = float(wafer.wire_weight * frames.cover[kernel] + prices[row])
+        gain = self._degree[kernel] * (3 * wafer.adapter_weight + wafer.wire_weight / 2)
+        spread = width if gain > per_tile * width else int(gain / per_tile) if gain > 0 else 0
+        least = int(self._shapes.widths[kernel, frames.height[kernel]])
+        return per_tile, min(least + spread, width)
 
     def choose_that_fit(self, frames: Frames, rounds: int, seed: int) -> Sized | None:
         """Raise the prices of rows that are too wide until all fit, then lower them again.
@@ -165,16 +173,9 @@ class JointSizing:
             graph = self._problem.graph
             limit, scale = graph.wafer.memory_limit, graph.time_scale
             ends = kernel_labels(graph.kernels[kernel], self._ticks, limit, scale, width, height)
-            self._cache[key] = ends if len(ends) == 2 else (_distinct(ends[0]),)
+            self._num_cached += sum(map(len, ends))
+            if self._num_cached > MAX_CACHED:
+                self._cache.clear()
+                self._num_cached = 0
+            self._cache[key] = ends
         return self._cache[key]
-
-
-def _distinct(labels: LongArray) -> LongArray:
-    """Of labels that adapters cannot tell apart, the narrowest."""
-    if len(labels) == 0:
-        return labels
-    labels = labels[np.argsort(labels[:, EXTENT], kind="stable")]
-    keys = labels[:, [H, W, C, PARITY]]
-    code = np.ravel_multi_index(tuple(keys.T), tuple(keys.max(axis=0) + 1))
-    _, first = np.unique(code, return_index=True)
-    return np.ascontiguousarray(labels[np.sort(first)][:MAX_LABELS])

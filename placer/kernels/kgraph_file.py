@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 from placer.errors import InputError
@@ -21,8 +22,9 @@ from placer.kernels.graph import (
 )
 
 _COMMENT = re.compile(r"\(\*(.*?)\*\)", re.DOTALL)
-_NODE = re.compile(r"^(\w+)\s*\[\s*(\d+)\s*\]\s*(.*)$")
-_EDGE = re.compile(r"^(\w+)\s*\[\s*(\d+)\s*\]\s*(?::\w*)?\s*->\s*(\w+)\s*\[\s*(\d+)\s*\]")
+_NODE = re.compile(r"^(\w+)\s*\[\s*(\d{1,9})\s*\]\s*(.*)$")
+_EDGE = re.compile(r"^(\w+)\s*\[\s*(\d{1,9})\s*\]\s*(?::\w*)?\s*->\s*(\w+)\s*\[\s*(\d{1,9})\s*\]")
+_NAME = re.compile(r"[^\s=:()]+")  # what layout files can hold
 _FIELD = re.compile(r"(\w+)\s*=\s*(\[[^\]]*\]|'[^']*'|[^\s,]+)")
 _CONV_FIELDS = ("H", "W", "R", "S", "C", "K", "T")
 _HEADER_FIELDS = {
@@ -33,6 +35,7 @@ _HEADER_FIELDS = {
     "wlength": "wire_weight",
     "wadapter": "adapter_weight",
 }
+_NAME_FIELD = "test"  # header line with the name of the graph
 
 
 def load_kgraph(path: Path) -> KernelGraph:
@@ -65,18 +68,24 @@ def parse_kgraph(text: str, name: str) -> KernelGraph:
             else:
                 ports.append(node)
     wafer = _wafer(values)
-    return _graph(values.get("test", name), kernels, ports, pairs, wafer)
+    return _graph(values.get(_NAME_FIELD, name), kernels, ports, pairs, wafer)
 
 
 def _header(comment: str) -> dict[str, str]:
     """`key=value` lines of the first comment."""
     values = {}
     for line in filter(None, (line.strip() for line in comment.splitlines())):
-        key, equals, value = line.partition("=")
-        if equals:
-            values[key.strip()] = value.strip()
-        elif len(comment.strip().splitlines()) > 1:
+        key, equals, value = (word.strip() for word in line.partition("="))
+        if not equals and len(comment.strip().splitlines()) == 1:
+            return {}  # no header, only a remark
+        if not equals:
             raise InputError(f"header line {line!r} is not key=value")
+        if key not in (_NAME_FIELD, *_HEADER_FIELDS):
+            allowed = ", ".join((_NAME_FIELD, *_HEADER_FIELDS))
+            raise InputError(f"header: unknown key {key!r}; allowed: {allowed}")
+        if key in values:
+            raise InputError(f"header: {key} is given twice")
+        values[key] = value
     return values
 
 
@@ -92,7 +101,8 @@ def _wafer(values: dict[str, str]) -> Wafer:
             kind = "a number" if is_weight else "a whole number"
             raise InputError(f"header: {key}={values[key]!r} is not {kind}") from error
         if not (0 <= number < 1e15 if is_weight else 0 < number < 1e9):
-            raise InputError(f"header: {key}={values[key]} is out of range")
+            allowed = "0 to 1e15" if is_weight else "1 to 1e9"
+            raise InputError(f"header: {key}={values[key]} is out of range; allowed: {allowed}")
         given[name] = number
     return Wafer(**given)  # type: ignore[arg-type]
 
@@ -111,6 +121,8 @@ def _node(line: str) -> Kernel | Port:
     kind, node_id = match[1], int(match[2])
     fields = dict(_FIELD.findall(match[3]))
     name = fields.get("name", f"k{node_id}").strip("'")
+    if not _NAME.fullmatch(name):
+        raise InputError(f"node {node_id}: name {name!r} is empty or has blanks, =, : or brackets")
     if kind in PORT_TYPES:
         shape = tuple(int(size) for size in re.findall(r"\d+", fields.get("n", "")))
         return Port(node_id, name, kind, shape)
@@ -145,9 +157,10 @@ def _conv(where: str, fields: dict[str, str]) -> Conv:
 def _size(where: str, fields: dict[str, str], key: str) -> int:
     if key not in fields:
         raise InputError(f"{where}: {key}= is missing")
-    if not fields[key].isdecimal() or not 0 < int(fields[key]) < 1_000_000:
-        raise InputError(f"{where}: {key}={fields[key]!r}; must be a whole number, 1 or more")
-    return int(fields[key])
+    text = fields[key]
+    if not text.isdecimal() or len(text) > 6 or int(text) == 0:
+        raise InputError(f"{where}: {key}={text!r}; must be a whole number from 1 to 999999")
+    return int(text)
 
 
 def _graph(
@@ -158,12 +171,8 @@ def _graph(
     wafer: Wafer,
 ) -> KernelGraph:
     nodes: list[Kernel | Port] = [*kernels, *ports]
-    ids = [node.node_id for node in nodes]
-    twice = sorted({node_id for node_id in ids if ids.count(node_id) > 1})
-    if twice:
-        raise InputError(f"duplicate node id {twice[0]}; every node needs an id of its own")
-    if not kernels:
-        raise InputError("there is no kernel to place (conv, dblock or cblock)")
+    ids = {node.node_id for node in nodes}
+    _require_unique(kernels, nodes)
     index = {kernel.node_id: i for i, kernel in enumerate(kernels)}
     edges, port_edges = [], []
     for source, target, line in pairs:
@@ -179,6 +188,17 @@ def _graph(
     except InputError:
         raise InputError(_cycle_message(kernels, edges)) from None
     return KernelGraph(name, tuple(kernels), tuple(edges), wafer, tuple(ports), tuple(port_edges))
+
+
+def _require_unique(kernels: list[Kernel], nodes: list[Kernel | Port]) -> None:
+    if not kernels:
+        raise InputError("there is no kernel to place (conv, dblock or cblock)")
+    node_id, times = Counter(node.node_id for node in nodes).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"duplicate node id {node_id}; every node needs an id of its own")
+    name, times = Counter(kernel.name for kernel in kernels).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"two kernels are named {name!r}; layouts tell them apart by name")
 
 
 def _cycle_message(kernels: list[Kernel], edges: list[tuple[int, int]]) -> str:
@@ -201,7 +221,9 @@ def format_kgraph(graph: KernelGraph) -> str:
     """The graph as text that `parse_kgraph` reads."""
     wafer = graph.wafer
     lines = ["(*", f"test={graph.name}"]
-    lines += [f"{key}={getattr(wafer, name):g}" for key, name in _HEADER_FIELDS.items()]
+    for key, name in _HEADER_FIELDS.items():
+        value = getattr(wafer, name)
+        lines.append(f"{key}={int(value) if value == int(value) else value!r}")
     lines += ["*)", "", "(* Node Definitions *)"]
     nodes: list[Kernel | Port] = [*graph.kernels, *graph.ports]
     nodes.sort(key=lambda node: node.node_id)

@@ -18,6 +18,10 @@ from placer.kernels.shapes import LongArray, conv_array, fewest_channels, ticks_
 # columns of a label; EXTENT is the share of the end in the extent along x
 H, W, C, PARITY, CORE, EXTENT, ROTATED, C_MOST = range(8)
 NUM_COLUMNS = 8
+# columns of a core: h, w, rotation, largest c, k between the ends, k for each end, parity, extent
+CORE_C, CORE_EXTENT, NUM_CORE_COLUMNS = 3, 8, 9
+MAX_SPLITS = 6  # cores with the same h, w, c and rotation
+MAX_LABELS = 30_000  # per end of a kernel, about; the widest are dropped
 
 
 @njit(cache=True)
@@ -90,90 +94,128 @@ def _channels_between(
 
 
 @njit(cache=True)
+def _block_cores(
+    convs: LongArray, ticks: int, limit: int, scale: int, most_x: int, most_y: int
+) -> LongArray:
+    """All cores of a block within most_x x most_y tiles: [num, NUM_CORE_COLUMNS]."""
+    first, last = convs[0], convs[-1]
+    cores, num = np.empty((1024, NUM_CORE_COLUMNS), np.int64), 0
+    side, most_c = max(most_x, most_y), int(np.max(convs[:, 3]))
+    for h in range(1, min(first[0], side // 2) + 1):
+        for w in range(1, min(first[1], side // (2 * h)) + 1):
+            area = h * w
+            for is_rotated in range(2):
+                along, across = (most_x, most_y) if is_rotated == 1 else (most_y, most_x)
+                highest = min(most_c, along // area - 1)
+                lowest = 1 if is_rotated == 1 else max(1, highest - area % 2)  # either parity
+                for c in range(lowest, highest + 1):
+                    k_in = least_channels(first, h, w, min(c, first[3]), ticks, limit, scale)
+                    k_out = least_channels(last, h, w, min(c, last[3]), ticks, limit, scale)
+                    between = _channels_between(convs, h, w, c, ticks, limit, scale)
+                    if min(k_in, k_out, between) == 0:
+                        continue
+                    least, room = k_in + between + k_out, across // 3
+                    if least > room:
+                        continue
+                    while num + MAX_SPLITS > len(cores):
+                        cores = np.concatenate((cores, np.empty_like(cores)))
+                    if is_rotated == 0:
+                        row = (h, w, 0, c, between, room, room, area * (c + 1) % 2, 3 * least)
+                        cores[num] = row
+                        num += 1
+                    else:
+                        num = _split_room(cores, num, h, w, c, between, k_in, least, room)
+    return cores[:num].copy()
+
+
+@njit(cache=True)
+def _split_room(
+    cores: LongArray, num: int, h: int, w: int, c: int, between: int, k_in: int, least: int,
+    room: int,
+) -> int:  # fmt: skip
+    """Rotated, the ends share the room: spare channels go to either end or both, or to parity."""
+    spare, extent = room - least, h * w * (c + 1)
+    for share in range(3 if spare > 0 else 1):
+        room_in = k_in + (0, spare, spare // 2)[share]
+        for flip in range(2 if spare > 0 else 1):
+            parity = (least + flip) % 2
+            cores[num] = (h, w, 1, c, between, room_in, room - between - room_in, parity, extent)
+            num += 1
+    return num
+
+
+@njit(cache=True)
+def _end_labels(
+    cores: LongArray, conv: LongArray, is_first: bool, ticks: int, limit: int, scale: int,
+    most_x: int,
+) -> LongArray:  # fmt: skip
+    """Labels of one end of a block for each core; the extent between counts at the first end."""
+    labels, num = np.empty((1024, NUM_COLUMNS), np.int64), 0
+    k_of = np.zeros(1, np.int64)
+    last_h, last_w, known = 0, 0, 0
+    for core in range(len(cores)):
+        h, w, is_rotated, c, between, room_in, room_out, parity, extent = cores[core]
+        most = min(c, conv[3])
+        if h != last_h or w != last_w or most > known:
+            k_of = np.zeros(most + 1, np.int64)
+            for own in range(1, most + 1):
+                k_of[own] = least_channels(conv, h, w, own, ticks, limit, scale)
+            last_h, last_w, known = h, w, most
+        for own in range(1, most + 1):
+            k = k_of[own]
+            if k == 0 or k > (room_in if is_first else room_out):
+                continue
+            if is_rotated == 1:
+                wide = extent if is_first else 0
+            else:
+                wide = 3 * (k + between) if is_first else 3 * k
+            if wide <= most_x:
+                labels = _append(labels, num, h, w, own, parity, core, wide, is_rotated, c)
+                num += 1
+    return labels[:num].copy()
+
+
 def block_labels(
     convs: LongArray, ticks: int, limit: int, scale: int, most_x: int, most_y: int
 ) -> tuple[LongArray, LongArray]:
     """Labels of the first and of the last end of a block, tied by CORE."""
-    first, last = convs[0], convs[-1]
-    heads, tails = np.empty((1024, NUM_COLUMNS), np.int64), np.empty((1024, NUM_COLUMNS), np.int64)
-    num_heads, num_tails, core = 0, 0, 0
-    side = max(most_x, most_y)
-    most_c = int(np.max(convs[:, 3]))
-    k_in, k_out = np.zeros(side + 1, np.int64), np.zeros(side + 1, np.int64)
-    for h in range(1, min(first[0], side // 2) + 1):
-        for w in range(1, min(first[1], side // (2 * h)) + 1):
-            area = h * w
-            most = min(most_c, side // area - 1)
-            for c in range(1, most + 1):
-                k_in[c] = least_channels(first, h, w, min(c, first[3]), ticks, limit, scale)
-                k_out[c] = least_channels(last, h, w, min(c, last[3]), ticks, limit, scale)
-            for is_rotated in range(2):
-                along = most_x if is_rotated == 1 else most_y
-                room = (most_y if is_rotated == 1 else most_x) // 3
-                highest = min(most_c, along // area - 1)
-                lowest = 1 if is_rotated == 1 else max(1, highest - area % 2)
-                for c in range(lowest, highest + 1):
-                    between = _channels_between(convs, h, w, c, ticks, limit, scale)
-                    if between == 0 or k_in[c] == 0 or k_out[c] == 0:
-                        continue
-                    spare = room - between - k_in[c] - k_out[c]
-                    if spare < 0:
-                        continue
-                    # Rotated, the ends share the room: give the spare channels to either end.
-                    for share in range(3 if is_rotated == 1 and spare > 0 else 1):
-                        if is_rotated == 1:
-                            room_in = k_in[c] + (0, spare, spare // 2)[share]
-                            room_out = room - between - room_in
-                        else:
-                            room_in, room_out = room, room
-                        both = 2 if is_rotated == 1 and spare > 0 else 1
-                        for flip in range(both):
-                            parity = area * (c + 1) % 2
-                            if is_rotated == 1:
-                                parity = (between + k_in[c] + k_out[c] + flip) % 2
-                            for own in range(1, min(c, first[3]) + 1):
-                                k = k_in[own]
-                                if k == 0 or k > room_in:
-                                    continue
-                                extent = area * (c + 1) if is_rotated == 1 else 3 * (k + between)
-                                if extent > most_x:
-                                    continue
-                                heads = _append(
-                                    heads, num_heads, h, w, own, parity, core, extent,
-                                    is_rotated, c,
-                                )  # fmt: skip
-                                num_heads += 1
-                            for own in range(1, min(c, last[3]) + 1):
-                                k = k_out[own]
-                                if k == 0 or k > room_out:
-                                    continue
-                                extent = 0 if is_rotated == 1 else 3 * k
-                                if extent > most_x:
-                                    continue
-                                tails = _append(
-                                    tails, num_tails, h, w, own, parity, core, extent,
-                                    is_rotated, c,
-                                )  # fmt: skip
-                                num_tails += 1
-                            core += 1
-    return heads[:num_heads].copy(), tails[:num_tails].copy()
+    cores = _block_cores(convs, ticks, limit, scale, most_x, most_y)
+    sizes = np.minimum(cores[:, CORE_C], max(convs[0, 3], convs[-1, 3]))
+    if sizes.sum() > MAX_LABELS:  # the widest go
+        narrow = np.argsort(cores[:, CORE_EXTENT], kind="stable")
+        num = int(np.searchsorted(np.cumsum(sizes[narrow]), MAX_LABELS))
+        cores = np.ascontiguousarray(cores[np.sort(narrow[: max(num, 1)])])
+    heads = _end_labels(cores, convs[0], True, ticks, limit, scale, most_x)
+    tails = _end_labels(cores, convs[-1], False, ticks, limit, scale, most_x)
+    return heads, tails
 
 
 def kernel_labels(
     kernel: Kernel, ticks: int, limit: int, scale: int, most_x: int, most_y: int
 ) -> tuple[LongArray, ...]:
     """Labels of the ends of a kernel within a rectangle: one end for a conv, two for a block."""
-    convs = conv_array(kernel)
+    convs = conv_array(kernel.convs)
     if len(convs) == 1:
-        return (conv_labels(convs, ticks, limit, scale, most_x, most_y),)
+        return (_distinct(conv_labels(convs, ticks, limit, scale, most_x, most_y)),)
     return block_labels(convs, ticks, limit, scale, most_x, most_y)
+
+
+def _distinct(labels: LongArray) -> LongArray:
+    """Of labels that adapters cannot tell apart, the narrowest."""
+    if len(labels) == 0:
+        return labels
+    labels = labels[np.argsort(labels[:, EXTENT], kind="stable")]
+    keys = labels[:, [H, W, C, PARITY]]
+    code = np.ravel_multi_index(tuple(keys.T), tuple(keys.max(axis=0) + 1))
+    _, first = np.unique(code, return_index=True)
+    return np.ascontiguousarray(labels[np.sort(first)][:MAX_LABELS])
 
 
 def execution_of(
     kernel: Kernel, ends: tuple[LongArray, ...], ticks: int, limit: int, scale: int, most_y: int
 ) -> tuple[Execution, int, int]:
     """Execution arguments and extents along x and y of the chosen labels of a kernel's ends."""
-    convs = conv_array(kernel)
+    convs = conv_array(kernel.convs)
     head = ends[0]
     h, w, most = int(head[H]), int(head[W]), int(head[C_MOST])
     channels = [min(most, conv.channels_in) for conv in kernel.convs]

@@ -18,6 +18,14 @@ class Mapping:
     layout: Layout
     score: Score
 
+    def describe(self) -> str:
+        """One line with the score and what it is made of."""
+        score = self.score
+        return (
+            f"best score {score.total:,.1f} (deltaT {float(score.slowest):,.10g}, wires "
+            f"{float(score.wire_length):,.1f}, adapters {score.adapters})"
+        )
+
 
 def make_mapping(problem: Problem, plan: Floorplan, sized: Sized, rules: OutRules) -> Mapping:
     """The layout of a floorplan whose rectangles have the extents of the sized kernels."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from placer.kernels.floorplan import length_of
+from placer.kernels.flow import flow_along
 from placer.kernels.problem import Problem, Shapes
 from placer.kernels.shapes import LongArray
 from placer.kernels.shelves import Shelves, floorplan_of, shelves_of
-from placer.kernels.strips import best_rows, flow_along
+from placer.kernels.strips import best_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,10 @@ def judge_order(
 ) -> Ordered | None:
     """The best rows of an order at a target time; up to `extra` tiles above the wafer."""
     flow = flow_along(problem.edges, order)
-    rows = best_rows(problem, shapes, flow)
+    rows = best_rows(shapes, flow)
     beyond = 0
     if rows is None and extra > 0:
-        rows = best_rows(problem, shapes, flow, extra=extra)
+        rows = best_rows(shapes, flow, extra=extra)
         beyond = 0 if rows is None else int(rows.heights.sum()) - problem.tables.height
     if rows is None:
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 from numba import njit
 
@@ -13,37 +15,39 @@ FAR = np.int64(1 << 30)  # tiles: wider than any wafer
 
 
 class Problem:
-    """What an engine knows about the graph that it maps."""
+    """What an engine knows about the graph that it maps.
 
-    def __init__(self, graph: KernelGraph) -> None:
-        self.graph = graph
+    Raises InputError for a kernel that does not fit the wafer even alone.
+    """
+
+    def __init__(self, graph: KernelGraph, slowest: Fraction | None = None) -> None:
+        """`slowest`: engines look at no longer times than this one, None: at any."""
+        self.graph, self.slowest = graph, slowest
         self.tables = ShapeTables(graph)
+        self.tables.require_fit()
         self.num = len(graph.kernels)
         self.edges = np.array(graph.edges, np.int64).reshape(-1, 2)
-        self.times = self.tables.times()
         self.bound = time_bound(self.tables)  # ticks
-        self.times = self.times[self.times >= self.bound]
+        times = self.tables.times
+        self.times = times[times >= self.bound]  # ticks, ascending
+        if slowest is not None:
+            self.times = self.times[self.times <= int(slowest * graph.time_scale)]
 
-    def score(self, ticks: int, wire_length: float, adapters: int = 0) -> float:
-        """The contest's score of a layout whose slowest kernel takes `ticks`."""
+    def score(self, ticks: int, wire_length: float) -> float:
+        """The score, adapters left out, of a layout whose slowest kernel takes `ticks`."""
         wafer = self.graph.wafer
-        return (
-            wafer.time_weight * ticks / self.graph.time_scale
-            + wafer.wire_weight * wire_length
-            + wafer.adapter_weight * adapters
-        )
+        return wafer.time_weight * ticks / self.graph.time_scale + wafer.wire_weight * wire_length
 
     def shapes_at(self, ticks: int) -> Shapes:
         """Smallest extents of all kernels at a target time."""
-        return Shapes(self, ticks)
+        return Shapes(self.tables, ticks)
 
 
 class Shapes:
     """Extents at a target time: rows of tables, one per kernel of the graph."""
 
-    def __init__(self, problem: Problem, ticks: int) -> None:
-        tables = problem.tables
-        self.ticks = ticks
+    def __init__(self, tables: ShapeTables, ticks: int) -> None:
+        self.width, self.height = tables.width, tables.height  # of the wafer
         width, height = tables.width, tables.height
         num_kinds = len(tables.fastest)
         widths = np.empty((num_kinds, height + 1), np.int64)

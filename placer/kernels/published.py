@@ -47,3 +47,34 @@ PUBLISHED = {
     "S": Published(2156544, 2396304, 1897.5, 48, 3174500, 0.93),
     "T": Published(1020, 4102, 208.5, 4, 14042),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTime:
+    """Times with wires ignored: of one wafer, of the slowest of four, and the best known of one.
+
+    One and four: the paper on strips and stacks (its second table). Best: rows with stacks of up to
+    three kernels, measured before this mapper was written.
+    """
+
+    one_wafer: int
+    four_wafers: int
+    best: int
+
+
+PUBLISHED_TIMES = {
+    "A": PublishedTime(34496, 10752, 34048),
+    "B": PublishedTime(63504, 16128, 63504),
+    "C": PublishedTime(62720, 16128, 62720),
+    "D": PublishedTime(33516, 9702, 33264),
+    "I": PublishedTime(48216, 13608, 48160),
+    "J": PublishedTime(47628, 12096, 46592),
+    "M": PublishedTime(2228224, 681984, 2211840),
+}
+
+# Generated graphs with the kernels, edges and bounds of a benchmark.
+TWINS = {
+    "resnet50": "A", "doubled": "B", "doubled_convs": "C", "resnet50_convs": "D",
+    "resnet50_wired": "E", "resnet50_convs_wired": "H", "lean": "K", "lean_convs_wired": "R",
+    "unet": "M", "unet_wired": "S",
+}  # fmt: skip

@@ -1,14 +1,12 @@
-"""What `python -m placer.kernels` shows while it runs, prints and writes."""
+"""What `python -m placer.kernels` prints and writes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from placer.files import make_folder, write_atomic
@@ -16,55 +14,16 @@ from placer.kernels.chain import Part
 from placer.kernels.check import adapter_cost
 from placer.kernels.draw import draw_layout
 from placer.kernels.layout_file import format_layout, to_json
-from placer.kernels.mapping import Mapping
-from placer.kernels.variants import find_variants
 
 
-class BestLine:
-    """A line with the best score so far, in a terminal only; use as a context."""
-
-    def __init__(self, name: str) -> None:
-        console = Console(stderr=True, markup=False, emoji=False)
-        text = TextColumn("{task.description}: {task.fields[note]}", markup=False)
-        self._line = Progress(
-            text, TimeElapsedColumn(), console=console, transient=True,
-            disable=not console.is_terminal,
-        )  # fmt: skip
-        self._task = self._line.add_task(name, note="no layout yet")
-
-    def __enter__(self) -> Self:
-        self._line.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._line.stop()
-
-    def on_better(self, mapping: Mapping) -> None:
-        """After every mapping that is the best so far."""
-        score = mapping.score
-        self._line.update(
-            self._task,
-            note=f"best score {score.total:,.1f} (slowest {float(score.slowest):,.0f}, wires "
-            f"{float(score.wire_length):,.1f}, adapters {score.adapters})",
-        )
-
-
-def show(parts: Sequence[Part], bounds: Sequence[float], console: Console) -> None:
-    """How many ways there are to execute each kernel, and a table with one row per wafer."""
-    kinds = {kernel.convs: (kernel, part.graph) for part in parts for kernel in part.graph.kernels}
-    variants = sum(len(find_variants(*kind)) for kind in kinds.values())
-    console.print(f"{len(kinds)} kinds of kernels, {variants:,} non-dominated variants")
+def show(parts: Sequence[Part], console: Console) -> None:
+    """A table with one row per wafer, and what the chain of them reaches."""
     numbers = (
         "kernels", "deltaT", "bound", "wire length", "adapters", "with min(c,k)", "score",
         "without adapters", "utilisation",
     )  # fmt: skip
     table = Table("wafer", *(Column(name, justify="right") for name in numbers))
-    for i, (part, bound) in enumerate(zip(parts, bounds, strict=True), 1):
+    for part in parts:
         score, wafer = part.mapping.score, part.graph.wafer
         other = adapter_cost(
             part.graph,
@@ -72,10 +31,11 @@ def show(parts: Sequence[Part], bounds: Sequence[float], console: Console) -> No
             {"conv": "min(c,k)", "dblock": "min(c,k)", "cblock": "min(c,k)"},
         )
         table.add_row(
-            f"{i}: {wafer.width} x {wafer.height}", str(len(part.graph.kernels)),
-            f"{float(score.slowest):,.10g}", f"{bound:,.10g}", f"{float(score.wire_length):,.1f}",
-            str(score.adapters), str(other), f"{score.total:,.1f}",
-            f"{score.total_without_adapters:,.1f}", f"{100 * score.utilisation:.1f}%",
+            f"{part.wafer + 1}: {wafer.width} x {wafer.height}", str(len(part.graph.kernels)),
+            f"{float(score.slowest):,.10g}", f"{float(part.bound):,.10g}",
+            f"{float(score.wire_length):,.1f}", str(score.adapters), str(other),
+            f"{score.total:,.1f}", f"{score.total_without_adapters:,.1f}",
+            f"{100 * score.utilisation:.1f}%",
         )  # fmt: skip
     console.print(table)
     if len(parts) > 1:
@@ -87,8 +47,9 @@ def write(parts: Sequence[Part], output: Path, settings: dict[str, Any]) -> list
     """Layouts in the contest's format and pictures, one per wafer, and a JSON file of all."""
     make_folder(output.parent)
     paths = []
-    for i, part in enumerate(parts, 1):
-        path = output if len(parts) == 1 else output.with_suffix(f".wafer{i}{output.suffix}")
+    for part in parts:
+        number = f".wafer{part.wafer + 1}" if len(parts) > 1 else ""
+        path = output.with_suffix(number + output.suffix)
         layout, score = part.mapping.layout, part.mapping.score
         write_atomic(path, format_layout(part.graph, layout))
         draw_layout(part.graph, layout, score, path.with_suffix(".png"))

@@ -13,17 +13,20 @@ import numpy as np
 from numba import njit
 
 from placer.kernels.finish import finish_rectangles
+from placer.kernels.flow import Flow, flow_along
 from placer.kernels.graph import depth_first_order
 from placer.kernels.joint import JointSizing
-from placer.kernels.problem import Problem, Shapes
+from placer.kernels.problem import Shapes
+from placer.kernels.scan import starts
 from placer.kernels.search import Search
-from placer.kernels.shapes import LongArray
+from placer.kernels.shapes import FloatArray, LongArray
 from placer.kernels.shelves import floorplan_of, shelves_of
-from placer.kernels.strips import FloatArray, Flow, Rows, flow_along
+from placer.kernels.strips import Rows, tight_heights
 
 MAX_NODES = 300_000  # rows tried at one time
 NEIGHBOURS = 400  # times looked at above the smallest feasible one
 TALLER = 30  # times looked at on the way to the largest
+NEAR = 1.02  # rows that score this close to the best, adapters left out, are refined and judged
 
 
 def run_rows(search: Search) -> None:
@@ -32,49 +35,53 @@ def run_rows(search: Search) -> None:
     order = np.array(depth_first_order(problem.num, problem.graph.edges))
     flow = flow_along(problem.edges, order)
     times = problem.times
-    low, high = 0, len(times) - 1
-    while low < high and not search.is_over:
+    low, high = 0, len(times)
+    for place in starts(problem):
+        if _offer_rows(search, int(times[place]), flow):
+            high = place
+            break
+        low = place + 1
+    if high == len(times):
+        return
+    while low < high and not search.is_over():
         middle = (low + high) // 2
-        rows = fill_rows(problem, problem.shapes_at(int(times[middle])), flow)
-        if rows is not None:
-            _offer(search, int(times[middle]), rows)
+        if _offer_rows(search, int(times[middle]), flow):
             high = middle
         else:
             low = middle + 1
     near = np.arange(low, min(low + NEIGHBOURS, len(times)))
     far = np.unique(np.geomspace(low + 1, len(times), TALLER).astype(np.int64) - 1)
-    for place in np.unique(np.concatenate((far, near))).tolist():
-        ticks = int(times[place])
-        if search.is_over:
+    for ticks in times[np.unique(np.concatenate((far, near)))].tolist():
+        if search.is_over():
             return
-        if search.best is not None and problem.score(ticks, 0) >= search.best.score.total:
-            continue
-        rows = fill_rows(problem, problem.shapes_at(ticks), flow)
-        if rows is not None:
-            _offer(search, ticks, rows)
+        if search.best is None or problem.score(ticks, 0) < search.best.score.total:
+            _offer_rows(search, ticks, flow)
 
 
-def _offer(search: Search, ticks: int, rows: Rows) -> None:
+def _offer_rows(search: Search, ticks: int, flow: Flow) -> bool:
+    """Judge the rows at a time if they are near the best; returns whether there are any."""
     problem, best = search.problem, search.best
-    expected = problem.score(ticks, rows.cost)
-    if best is not None and expected > 1.02 * best.score.total_without_adapters:
-        return
     shapes = problem.shapes_at(ticks)
-    plan = floorplan_of(problem, shapes, shelves_of(rows))
-    heights = np.repeat(rows.heights, np.diff(rows.starts))
-    room = np.empty(problem.num, np.int64)
-    room[rows.order] = heights
-    finish_rectangles(search, JointSizing(problem, ticks), plan, room)
+    rows = fill_rows(shapes, flow)
+    if rows is None:
+        return False
+    expected = problem.score(ticks, rows.cost)
+    if best is None or expected <= NEAR * best.score.total_without_adapters:
+        plan = floorplan_of(problem, shapes, shelves_of(rows))
+        room = np.empty(problem.num, np.int64)
+        room[rows.order] = np.repeat(rows.heights, np.diff(rows.starts))
+        finish_rectangles(search, JointSizing(problem, ticks, search.is_over), plan, room)
+    return True
 
 
-def fill_rows(problem: Problem, shapes: Shapes, flow: Flow) -> Rows | None:
+def fill_rows(shapes: Shapes, flow: Flow) -> Rows | None:
     """The rows of least estimated wire length that the recursion finds, None if there are none."""
-    num, height = problem.num, problem.tables.height
+    num = len(flow.order)
     widths = shapes.widths[flow.order]
     rest = np.append(np.cumsum(shapes.areas[flow.order][::-1])[::-1], 0)
     ends, heights = np.zeros(num, np.int64), np.zeros(num, np.int64)
     num_rows, cost = _recurse(
-        widths, flow.cover, flow.crossing, flow.adjacent, rest, problem.tables.width, height,
+        widths, flow.cover, flow.crossing, flow.adjacent, rest, shapes.width, shapes.height,
         MAX_NODES, ends, heights,
     )  # fmt: skip
     if num_rows == 0:
@@ -105,10 +112,7 @@ def _recurse(
 ) -> tuple[int, float]:  # fmt: skip
     """Depth first over row heights, from high to low; returns rows and cost of the best."""
     num = len(widths)
-    tight = np.zeros((num, height + 1), np.int64)
-    for p in range(num):
-        for y in range(1, height + 1):
-            tight[p, y] = tight[p, y - 1] if widths[p, y] == widths[p, y - 1] else y
+    tight = tight_heights(widths)
     first, floor = np.zeros(num + 1, np.int64), np.zeros(num + 1, np.int64)
     trial, rows = np.zeros(num + 1, np.int64), np.zeros(num + 1, np.int64)
     costs = np.zeros(num + 1)

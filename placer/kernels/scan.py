@@ -15,17 +15,19 @@ import numpy as np
 
 from placer.kernels.problem import Problem
 
+FIRST_LOOSENESS = (1.5, 4.0, 16.0)  # time / bound
+
 T = TypeVar("T")
 Evaluate = Callable[[int], tuple[float, T] | None]
 
 
 def scan(
-    problem: Problem, evaluate: Evaluate[T], margin: float = 0.0
+    problem: Problem, evaluate: Evaluate[T], is_over: Callable[[], bool]
 ) -> Iterator[tuple[float, int, T]]:
-    """Yields (score, ticks, what was found) for all times looked at.
+    """Yields (score, ticks, what was found) for all times looked at, until it is over.
 
     `evaluate` gives the cost beyond the time itself (wires, adapters), falling with time, or None
-    if nothing fits. Intervals up to `margin` (relative) above the best are searched too.
+    if nothing fits.
     """
     times = problem.times
     wafer = problem.graph.wafer
@@ -47,17 +49,42 @@ def scan(
     def bound(low: int, high: int) -> float:
         return time_cost(low + 1) + costs[high]
 
-    last = len(times) - 1
-    yield from look(last)
-    if last > 0:
-        yield from look(0)
-    heap = [(bound(0, last), 0, last)] if last > 1 else []
+    low, high = -1, len(times)
+    for place in starts(problem):
+        if is_over():
+            return
+        yield from look(place)
+        if costs[place] < np.inf:
+            high = place
+            break
+        low = place
+    if high == len(times):
+        return
+    if is_over():
+        return
+    intervals = [(low, high)]
+    last = max((i for i in range(high, len(times)) if time_cost(i) < best), default=high)
+    if last > high:  # longer times cost more than the best score by themselves
+        yield from look(last)
+        intervals.append((high, last))
+    heap = [(bound(a, b), a, b) for a, b in intervals if b - a > 1]
+    heapq.heapify(heap)
     while heap:
         value, low, high = heapq.heappop(heap)
-        if value * (1 - margin) >= best:
+        if value >= best or is_over():
             return
         middle = (low + high) // 2
         yield from look(middle)
         for a, b in ((low, middle), (middle, high)):
             if b - a > 1:
                 heapq.heappush(heap, (bound(a, b), a, b))
+
+
+def starts(problem: Problem) -> list[int]:
+    """Places of a few times from near the bound to the longest: where to look for a first layout.
+
+    Rows at long times take long to find and are seldom good.
+    """
+    last = len(problem.times) - 1
+    places = np.searchsorted(problem.times, problem.bound * np.array(FIRST_LOOSENESS))
+    return sorted({*np.minimum(places, last).tolist(), last})

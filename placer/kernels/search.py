@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from placer.kernels.check import DEFAULT_OUT_RULES, OutRules
+from placer.kernels.check import DEFAULT_OUT_RULES, IllegalLayoutError, OutRules, judge
 from placer.kernels.floorplan import Floorplan
+from placer.kernels.graph import KernelGraph
 from placer.kernels.joint import Sized
+from placer.kernels.layout import Layout
 from placer.kernels.mapping import Mapping, make_mapping
 from placer.kernels.problem import Problem
 
@@ -18,28 +21,76 @@ class Search:
     """Engines offer mappings; the best one counts.
 
     The sequence of offers depends on the seed alone, the time limit only cuts it off: more time
-    never makes a result worse.
+    never makes a result worse. What an engine was at work on when the time ended is dropped.
     """
 
     problem: Problem
-    time_limit: float  # seconds
+    time_limit: float  # seconds from now on
     seed: int = 0
     rules: OutRules = field(default_factory=lambda: DEFAULT_OUT_RULES)
     on_better: Callable[[Mapping], None] | None = None
     best: Mapping | None = None
-    begin: float = field(default_factory=time.perf_counter)
+    must_find: bool = True  # without a mapping, go on after the end of the time
+    clock: Callable[[], float] = time.perf_counter
+    _end: float = field(init=False)
 
-    @property
+    def __post_init__(self) -> None:
+        self._end = self.clock() + self.time_limit
+
     def is_over(self) -> bool:
-        """Whether the time is up; an engine goes on until it has one mapping."""
-        return self.best is not None and time.perf_counter() - self.begin > self.time_limit
+        """Whether the search may end: the time is up, and there is a mapping if there must be."""
+        may_end = self.best is not None or not self.must_find
+        return may_end and self.is_late()
 
-    def offer(self, plan: Floorplan, sized: Sized) -> float:
-        """Judge a mapping, keep it if it is the best; returns its score."""
-        mapping = make_mapping(self.problem, plan, sized, self.rules)
-        total = mapping.score.total
-        if self.best is None or total < self.best.score.total - 1e-9:
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return self.clock() > self._end
+
+    def offer(self, plan: Floorplan, sized: Sized) -> None:
+        """Judge a mapping, keep it if it is the best."""
+        try:
+            self.take(make_mapping(self.problem, plan, sized, self.rules))
+        except IllegalLayoutError as error:  # a fault of the engine; others may still be found
+            warnings.warn(f"dropped: {error}", stacklevel=2)
+
+    def take(self, mapping: Mapping) -> None:
+        """Keep a judged mapping of this problem if it is the best."""
+        if self.best is None or mapping.score.total < self.best.score.total - 1e-9:
             self.best = mapping
             if self.on_better is not None:
                 self.on_better(mapping)
-        return total
+
+    def part(self, seconds: float, is_turned: bool) -> Search:
+        """A search of its own for some of the time, on the wafer as it is or turned by 90 degrees.
+
+        What it finds is offered to this search, too.
+        """
+        problem = self.problem
+        if is_turned:
+            problem = Problem(turned_graph(problem.graph), problem.slowest)
+
+        def on_better(mapping: Mapping) -> None:
+            layout = turned_layout(mapping.layout) if is_turned else mapping.layout
+            self.take(Mapping(layout, judge(self.problem.graph, layout, self.rules)))
+
+        must_find = self.must_find and self.best is None
+        return replace(
+            self, problem=problem, time_limit=seconds, on_better=on_better, best=None,
+            must_find=must_find,
+        )  # fmt: skip
+
+
+def turned_graph(graph: KernelGraph) -> KernelGraph:
+    """The same graph on a wafer with width and height exchanged."""
+    wafer = replace(graph.wafer, width=graph.wafer.height, height=graph.wafer.width)
+    return replace(graph, wafer=wafer)
+
+
+def turned_layout(layout: Layout) -> Layout:
+    """The layout of the wafer with width and height exchanged."""
+    return Layout(
+        tuple(
+            replace(placed, x=placed.y, y=placed.x, is_rotated=not placed.is_rotated)
+            for placed in layout.kernels
+        )
+    )

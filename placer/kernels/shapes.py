@@ -10,22 +10,24 @@ memory: a larger c in a convolution below the highest one costs no height.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from placer.errors import InputError
-from placer.kernels.graph import Kernel, KernelGraph
+from placer.kernels.graph import Conv, Kernel, KernelGraph
 
 LongArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 NEVER = np.int64(1 << 60)  # ticks of what cannot be
 LARGEST_SIDE = 1 << 13  # of grids that are suggested
 
 
-def conv_array(kernel: Kernel) -> LongArray:
+def conv_array(convs: tuple[Conv, ...]) -> LongArray:
     """[num_convs, 7]: H, W, R S, C, K, T^2 and (H + R - 1)(W + S - 1)."""
     rows = [
         (
@@ -37,7 +39,7 @@ def conv_array(kernel: Kernel) -> LongArray:
             conv.stride**2,
             (conv.height + conv.window_height - 1) * (conv.width + conv.window_width - 1),
         )
-        for conv in kernel.convs
+        for conv in convs
     ]
     return np.array(rows, np.int64)
 
@@ -102,24 +104,26 @@ def _accumulate(cells: LongArray) -> None:
             cells[height, k] = best
 
 
-@lru_cache(maxsize=256)
-def _cells(convs: tuple[object, ...], data: bytes, side: int, limit: int, scale: int) -> LongArray:
-    """Time of the fastest kernel with exactly this height and k."""
-    array = np.frombuffer(data, np.int64).reshape(-1, 7)
+def variant_cells(convs: tuple[Conv, ...], side: int, limit: int, scale: int) -> LongArray:
+    """[height, k] -> ticks of the fastest legal kernel of exactly that height and width 3 k."""
     cells = np.full((side + 1, side // 3 + 1), NEVER, np.int64)
-    _fill(array, side, limit, scale, cells)
+    _fill(conv_array(convs), side, limit, scale, cells)
     return cells
 
 
-def variant_cells(kernel: Kernel, graph: KernelGraph) -> LongArray:
-    """[height, k] -> ticks of the fastest legal kernel of exactly that height and width 3 k."""
-    side = max(graph.wafer.width, graph.wafer.height)
-    data = conv_array(kernel).tobytes()
-    return _cells(kernel.convs, data, side, graph.wafer.memory_limit, graph.time_scale)
+@lru_cache(maxsize=64)
+def _fastest(convs: tuple[Conv, ...], side: int, limit: int, scale: int) -> LongArray:
+    """[height, k] -> ticks of the fastest legal kernel within that height and width 3 k."""
+    cells = variant_cells(convs, side, limit, scale)
+    _accumulate(cells)
+    return cells
 
 
 class ShapeTables:
-    """Tables of all kernels of a graph; equal kernels share one."""
+    """Tables of all kernels of a graph; equal kernels share one.
+
+    Kernels that do not fit the wafer have no shape at any time; `require_fit` refuses them.
+    """
 
     def __init__(self, graph: KernelGraph) -> None:
         kinds = list(dict.fromkeys(kernel.convs for kernel in graph.kernels))
@@ -128,23 +132,37 @@ class ShapeTables:
         self.graph = graph
         wafer = graph.wafer
         self.width, self.height = wafer.width, wafer.height
-        tables = []
+        side, scale = max(wafer.width, wafer.height), graph.time_scale
         for first in self.first:
-            table = variant_cells(graph.kernels[first], graph).copy()
-            _accumulate(table)
-            tables.append(table)
+            _require_countable(graph.kernels[first], side, scale)
+        tables = [_fastest(convs, side, wafer.memory_limit, scale) for convs in kinds]
         self.fastest = np.stack(tables)  # [num_kinds, height, k]
-        self._require_fit()
 
+    @cached_property
     def times(self) -> LongArray:
         """All ticks at which some kernel gains a shape, ascending."""
         times = np.unique(self.fastest)
         return times[times < NEVER]
 
-    def _require_fit(self) -> None:
+    def require_fit(self) -> None:
+        """Raise InputError for a kernel that does not fit the wafer even alone."""
         for kind, first in enumerate(self.first):
             if not _fits(self.fastest[kind], self.width, self.height):
                 raise InputError(_why_it_does_not_fit(self.graph, self.graph.kernels[first]))
+
+
+def _require_countable(kernel: Kernel, side: int, scale: int) -> None:
+    """Raise InputError when times or memory of a kernel leave the range of compiled integers."""
+    for conv in kernel.convs:
+        window = conv.window_height * conv.window_width
+        image = (conv.height + conv.window_height) * (conv.width + conv.window_width)
+        steps = conv.height * conv.width * conv.channels_in * conv.channels_out
+        memory = conv.channels_out * (conv.channels_in * window + image) * side
+        if max(steps * window * scale, memory) >= NEVER:
+            raise InputError(
+                f"kernel {kernel.name} is too large to be counted: its time without unrolling is "
+                f"{steps * window / conv.stride**2:.3g}, in units of 1/{scale}; use smaller sizes"
+            )
 
 
 def _fits(table: LongArray, width: int, height: int) -> bool:
@@ -171,7 +189,7 @@ def _has_kernel(convs: LongArray, side: int, memory_limit: int) -> bool:
 
 def _why_it_does_not_fit(graph: KernelGraph, kernel: Kernel) -> str:
     """Which kernel is too large, and how large a square grid would have to be for it."""
-    wafer, convs = graph.wafer, conv_array(kernel)
+    wafer, convs = graph.wafer, conv_array(kernel.convs)
     low, high = 1, LARGEST_SIDE
     if not _has_kernel(convs, high, wafer.memory_limit):
         return (

@@ -6,6 +6,7 @@ run. Tiles beyond the wafer cost a fee; the wire length is exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,29 +27,48 @@ from placer.kernels.shelves import (
     tables_of,
 )
 
+PART = 2_000  # steps between looks at the clock
 FEE = 8.0  # wire tiles per tile beyond the wafer
 
 
 @dataclass(frozen=True, slots=True)
-class Annealed:
-    """The best legal state of a search, and its wire length; None if there was none."""
+class Schedule:
+    """How long and from which to which temperature (tiles of wire) to anneal."""
 
-    shelves: Shelves | None
+    steps: int  # rounded up to a multiple of PART
+    hot: float
+    cold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Annealed:
+    """A legal state and its wire length."""
+
+    shelves: Shelves
     wire_length: float
 
 
 def anneal_shelves(
-    problem: Problem, shapes: Shapes, start: Shelves, steps: int, hot: float, cold: float, seed: int
-) -> Annealed:
-    """Search from `start`; `hot` and `cold` are temperatures in tiles of wire."""
-    num = problem.num
+    problem: Problem,
+    shapes: Shapes,
+    start: Shelves,
+    schedule: Schedule,
+    seed: int,
+    is_over: Callable[[], bool],
+) -> Annealed | None:
+    """The best legal state on the way from `start`; None if there is none or it is cut off."""
+    num, tables = problem.num, tables_of(problem, shapes)
     state = Shelves(*(array.copy() for array in start))
     kept, best = Shelves(*empty_arrays(num)), Shelves(*empty_arrays(num))
-    boxes = Boxes(*empty_arrays(num)[:4])
-    length = _anneal(
-        state, kept, best, tables_of(problem, shapes), boxes, steps, hot, cold, rng_state(seed)
-    )
-    return Annealed(best if np.isfinite(length) else None, float(length))
+    boxes, rng = Boxes(*empty_arrays(num)[:4]), rng_state(seed)
+    lowest, hot = np.inf, schedule.hot
+    cooling = (schedule.cold / hot) ** (PART / schedule.steps)
+    for _ in range(0, schedule.steps, PART):
+        if is_over():
+            return None
+        lowest = _anneal(state, kept, best, tables, boxes, PART, hot, hot * cooling, rng, lowest)
+        hot *= cooling
+    return Annealed(best, float(lowest)) if np.isfinite(lowest) else None
 
 
 @njit(cache=True)
@@ -215,13 +235,14 @@ def _change_heights(s: Shelves, p: int, most_height: int, rng: RngState) -> None
 @njit(cache=True)
 def _anneal(
     s: Shelves, kept: Shelves, best: Shelves, tables: Tables, boxes: Boxes, steps: int,
-    hot: float, cold: float, rng: RngState,
+    hot: float, cold: float, rng: RngState, lowest: float,
 ) -> float:  # fmt: skip
-    """`best` becomes the best legal state that was seen; returns its wire length or inf."""
+    """`best` becomes the best legal state below `lowest`; returns its wire length or `lowest`."""
     length, beyond = cost_of(s, tables, boxes)
     current = length + FEE * beyond
-    lowest = length if beyond == 0 else np.inf
-    _copy(s, best)
+    if beyond == 0 and length < lowest:
+        lowest = length
+        _copy(s, best)
     _copy(s, kept)
     cooling = (cold / hot) ** (1.0 / max(steps, 1))
     temperature = hot

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from placer.kernels.floorplan import Floorplan
+from placer.kernels.floorplan import Floorplan, wire_length
 from placer.kernels.problem import Problem, Shapes
 from placer.kernels.shapes import LongArray
 from placer.kernels.strips import Rows
@@ -155,18 +155,13 @@ def _centre_row(s: Shelves, boxes: Boxes, first: int, end: int, floor: int, tall
 def cost_of(s: Shelves, tables: Tables, boxes: Boxes) -> tuple[float, int]:
     """Wire length, and tiles beyond the wafer."""
     beyond = lay_out(s, tables, boxes)
-    total = 0
-    for e in range(len(tables.edges)):
-        u, v = tables.edges[e, 0], tables.edges[e, 1]
-        total += abs(2 * (boxes.x[u] - boxes.x[v]) + boxes.extent_x[u] - boxes.extent_x[v])
-        total += abs(2 * (boxes.y[u] - boxes.y[v]) + boxes.extent_y[u] - boxes.extent_y[v])
-    return total / 2, beyond
+    length = wire_length(boxes.x, boxes.y, boxes.extent_x, boxes.extent_y, tables.edges)
+    return length, beyond
 
 
 def tables_of(problem: Problem, shapes: Shapes) -> Tables:
     """What laying out needs to know."""
-    wafer = problem.graph.wafer
-    return Tables(shapes.widths, shapes.heights, problem.edges, wafer.width, wafer.height)
+    return Tables(shapes.widths, shapes.heights, problem.edges, shapes.width, shapes.height)
 
 
 def empty_arrays(num: int) -> tuple[LongArray, ...]:
@@ -179,6 +174,12 @@ def floorplan_of(problem: Problem, shapes: Shapes, shelves: Shelves) -> Floorpla
     boxes = Boxes(*empty_arrays(problem.num)[:4])
     lay_out(shelves, tables_of(problem, shapes), boxes)
     return Floorplan(boxes.x, boxes.y, boxes.extent_x, boxes.extent_y)
+
+
+def is_on_wafer(problem: Problem, shapes: Shapes, shelves: Shelves) -> bool:
+    """Whether a state is legal at the target time of the shapes."""
+    boxes = Boxes(*empty_arrays(problem.num)[:4])
+    return bool(lay_out(shelves, tables_of(problem, shapes), boxes) == 0)
 
 
 def place_shelves(

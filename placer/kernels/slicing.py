@@ -10,35 +10,40 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from placer.kernels.adapters import BoolArray
 from placer.kernels.finish import finish_rectangles
 from placer.kernels.floorplan import Floorplan, length_of, wire_length
+from placer.kernels.flow import flow_along
 from placer.kernels.graph import depth_first_order
 from placer.kernels.joint import JointSizing
 from placer.kernels.problem import FAR, Problem, Shapes
 from placer.kernels.search import Search
-from placer.kernels.shapes import LongArray
-from placer.kernels.strips import flow_along
+from placer.kernels.shapes import BoolArray, LongArray
 
 CUT_SHARE = 0.05  # of the area, that one edge across the cut is worth
 NUM_TIMES = 100  # that are looked at
-NUM_FINISHED = 8
+NEAR = 1.02  # floorplans that score this close to the best so far, adapters left out, are judged
 
 
 def run_slicing(search: Search) -> None:
-    """Times from the bound upwards in growing steps; the best few are finished."""
+    """Times from the bound upwards in growing steps; good floorplans are judged."""
     problem = search.problem
     order = np.array(depth_first_order(problem.num, problem.graph.edges))
     num = len(problem.times)
     places = np.unique(np.geomspace(1, num, min(num, NUM_TIMES)).astype(np.int64)) - 1
-    found = []
+    if _shortest_plan(problem, problem.shapes_at(int(problem.times[-1])), order) is None:
+        return  # a shorter time has no floorplan either
+    lowest = np.inf
     for ticks in problem.times[places].tolist():
+        if problem.score(ticks, 0) >= lowest:
+            return
         plan = _shortest_plan(problem, problem.shapes_at(ticks), order)
         if plan is not None:
-            found.append((problem.score(ticks, length_of(plan, problem.edges)), ticks, plan))
-    for _, ticks, plan in sorted(found, key=lambda item: item[0])[:NUM_FINISHED]:
-        finish_rectangles(search, JointSizing(problem, ticks), plan, plan.extent_y)
-        if search.is_over:
+            score = problem.score(ticks, length_of(plan, problem.edges))
+            lowest = min(lowest, score)
+            if score <= NEAR * lowest:
+                sizing = JointSizing(problem, ticks, search.is_over)
+                finish_rectangles(search, sizing, plan, plan.extent_y)
+        if search.is_over():
             return
 
 

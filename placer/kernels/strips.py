@@ -16,13 +16,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from placer.kernels.problem import FAR, Problem, Shapes
-from placer.kernels.shapes import LongArray
-
-FloatArray = NDArray[np.float64]
-
+from placer.kernels.flow import Flow
+from placer.kernels.problem import FAR, Shapes
+from placer.kernels.shapes import FloatArray, LongArray
 
 MAX_STACK = 3  # kernels on each other within a row
+MAX_WORK = 2_500_000_000  # steps after which the best rows so far will do: two seconds or three
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,46 +35,14 @@ class Rows:
     cost: float  # estimated wire length
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """How the edges lie along an order."""
-
-    order: LongArray
-    place: LongArray  # position of every kernel
-    cover: FloatArray  # per position
-    crossing: FloatArray  # edges from positions <= p to positions > p
-    adjacent: FloatArray  # edges between p and p + 1
-    ends: LongArray  # [num_edges, 2] positions, the smaller first
-    over: LongArray  # edges that cross each gap, gap by gap
-    over_start: LongArray  # [num + 1] where those of the gap before a position begin in `over`
-
-
-def flow_along(edges: LongArray, order: LongArray) -> Flow:
-    """Count the edges over each position of an order, which may hold a part of the graph."""
-    num = len(order)
-    place = np.full(max(order.max() + 1, edges.max(initial=-1) + 1), -1, np.int64)
-    place[order] = np.arange(num)
-    ends = np.sort(place[edges[(place[edges] >= 0).all(axis=1)]], axis=1)
-    cover, crossing, adjacent = np.zeros(num), np.zeros(num), np.zeros(num)
-    for low, high in ends:
-        cover[low + 1 : high] += 1
-        cover[[low, high]] += 0.5
-        crossing[low:high] += 1
-        adjacent[low] += high == low + 1
-    gaps = [np.flatnonzero((ends[:, 0] < p) & (p <= ends[:, 1])) for p in range(num)]
-    over = np.concatenate(gaps).astype(np.int64)
-    starts = np.cumsum([0, *(len(gap) for gap in gaps)])
-    return Flow(order, place, cover, crossing, adjacent, ends, over, starts)
-
-
 def best_rows(
-    problem: Problem, shapes: Shapes, flow: Flow, max_stack: int = MAX_STACK, extra: int = 0
+    shapes: Shapes, flow: Flow, max_stack: int = MAX_STACK, extra: int = 0
 ) -> Rows | None:
     """Rows of least estimated wire length, None if none fit.
 
     With `extra` rows of tiles above the wafer: the lowest rows, however long their wires.
     """
-    num, height, width = len(flow.order), problem.tables.height, problem.tables.width
+    num, height, width = len(flow.order), shapes.height, shapes.width
     slots = np.empty((max_stack, num, height + 1), np.int64)
     slots[0] = shapes.widths[flow.order]
     _stack_widths(shapes.heights[flow.order], width, slots)
@@ -139,6 +106,27 @@ def _stack_widths(heights: LongArray, width: int, slots: LongArray) -> None:
                 if wide > width:
                     break
                 slots[s, p, row] = wide
+
+
+@njit(cache=True)
+def tight_heights(widths: LongArray) -> LongArray:
+    """[place, height] -> least height at which the kernel is as narrow."""
+    tight = np.zeros_like(widths)
+    for p in range(widths.shape[0]):
+        for y in range(1, widths.shape[1]):
+            tight[p, y] = tight[p, y - 1] if widths[p, y] == widths[p, y - 1] else y
+    return tight
+
+
+@njit(cache=True)
+def _width_sums(widths: LongArray, width: int) -> LongArray:
+    """[height, place] -> widths of all kernels before the place in a row of this height."""
+    num, tallest = widths.shape[0], widths.shape[1] - 1
+    sums = np.zeros((tallest + 1, num + 1), np.int64)
+    for p in range(num):
+        for y in range(1, tallest + 1):
+            sums[y, p + 1] = sums[y, p] + min(widths[p, y], width)
+    return sums
 
 
 @njit(cache=True)
@@ -249,21 +237,17 @@ def _fill_rows(
 ) -> None:  # fmt: skip
     """Forward recursion; back[placed, used] = (first of the last row, its height, has stacks)."""
     num, tallest, height = slots.shape[1], slots.shape[2] - 1, costs.shape[1] - 1
-    widths = slots[0]
-    tight = np.zeros((num, tallest + 1), np.int64)  # least height of the same width
-    sums = np.zeros((tallest + 1, num + 1), np.int64)  # widths of all kernels before
-    for p in range(num):
-        for y in range(1, tallest + 1):
-            tight[p, y] = tight[p, y - 1] if widths[p, y] == widths[p, y - 1] else y
-            sums[y, p + 1] = sums[y, p] + min(widths[p, y], width)
+    tight, sums = tight_heights(slots[0]), _width_sums(slots[0], width)
     options, is_stacked = np.empty(num + 1), np.empty(num + 1, np.int64)
     narrow, sizes = np.empty(num + 1, np.int64), np.empty(num + 1, np.int64)
     stack_costs = np.empty(num + 1)
     beyond, within = np.empty(len(ends)), np.empty(len(ends))
     least = np.zeros(height + 1)
-    best = np.inf  # of all rows that hold everything
+    best, work = np.inf, 0  # of all rows that hold everything; steps
     costs[0, 0] = 0.0
     for i in range(num):
+        if work > MAX_WORK and best < np.inf:
+            return
         gap = over[over_start[i] : over_start[i + 1]]
         _least_costs(sums, ends, gap, i, width, costs, back, least)
         for row in range(1, tallest + 1):
@@ -289,6 +273,7 @@ def _fill_rows(
                     within,
                 )  # fmt: skip
                 start += len(gap) * (row + last) / 2
+                work += (end - i) * (len(gap) + 1)
                 for j in range(end, i, -1):
                     if rest[j] > free:
                         break

@@ -9,53 +9,81 @@ Moves: another shape, two kernels change places, rotation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from placer.annealing.random import RngState, below, rng_state, uniform
 from placer.kernels.finish import finish_rectangles
-from placer.kernels.floorplan import Floorplan
+from placer.kernels.floorplan import Floorplan, wire_length
 from placer.kernels.graph import depth_first_order
 from placer.kernels.joint import JointSizing
 from placer.kernels.problem import Problem, Shapes
+from placer.kernels.scan import starts
 from placer.kernels.search import Search
 from placer.kernels.shapes import LongArray
 
 STEPS = 40_000
+PART = 2_000  # steps between looks at the clock
+FIRST_TRIES = 6  # runs, if none finds a mapping
 FEE = 4.0  # wire tiles per tile beyond the wafer
 HOT, COLD = 200.0, 0.5  # tiles of wire
 LOOSENESS = (1.3, 2.0, 1.15, 4.0, 1.6, 8.0, 1.08, 16.0)  # target time / bound, tried in turn
+
+
+class Twins(NamedTuple):
+    """A floorplan: kernels in order, the permutation of the twin trees, and shapes."""
+
+    inorder: LongArray
+    value: LongArray
+    at: LongArray  # position of each value
+    extents: LongArray  # [2, kernel]: along x, along y
 
 
 def run_tbs(search: Search) -> None:
     """Anneal at several target times, again and again with other seeds and more steps."""
     problem = search.problem
     generator = np.random.default_rng(search.seed)
-    repeat = 0
-    while not search.is_over:
-        looseness = LOOSENESS[repeat % len(LOOSENESS)] ** (1 + repeat // len(LOOSENESS) % 3)
-        place = int(np.searchsorted(problem.times, problem.bound * looseness))
-        ticks = int(problem.times[min(place, len(problem.times) - 1)])
-        steps = STEPS * (1 + repeat // len(LOOSENESS))
-        plan = anneal_twins(
-            problem, problem.shapes_at(ticks), steps, int(generator.integers(1 << 31))
-        )
+    for repeat in count():
+        cycle = repeat // len(LOOSENESS)
+        if search.best is None:  # longer and longer times, until there is a mapping
+            first = starts(problem)
+            place = first[min(repeat, len(first) - 1)]
+        else:
+            looseness = LOOSENESS[repeat % len(LOOSENESS)] ** (1 + cycle % 3)
+            place = int(np.searchsorted(problem.times, problem.bound * looseness))
+            place = min(place, len(problem.times) - 1)
+        ticks, seed = int(problem.times[place]), int(generator.integers(1 << 31))
+        steps = STEPS * (1 + cycle)
+        plan = anneal_twins(problem, problem.shapes_at(ticks), steps, seed, search.is_over)
         if plan is not None:
-            finish_rectangles(search, JointSizing(problem, ticks), plan, plan.extent_y)
-        repeat += 1
-        if search.best is None and repeat > 4 * len(LOOSENESS):
+            sizing = JointSizing(problem, ticks, search.is_over)
+            finish_rectangles(search, sizing, plan, plan.extent_y)
+        if search.is_over() or (search.best is None and repeat >= FIRST_TRIES):
             return
 
 
-def anneal_twins(problem: Problem, shapes: Shapes, steps: int, seed: int) -> Floorplan | None:
-    """The best legal floorplan that one run at a target time finds."""
-    order = np.array(depth_first_order(problem.num, problem.graph.edges))
-    boxes = np.zeros((4, problem.num), np.int64)
-    width, height = problem.tables.width, problem.tables.height
-    is_legal = _anneal(
-        shapes.widths, problem.edges, order, width, height, steps, rng_state(seed), boxes
-    )
-    return Floorplan(*boxes) if is_legal else None
+def anneal_twins(
+    problem: Problem, shapes: Shapes, steps: int, seed: int, is_over: Callable[[], bool]
+) -> Floorplan | None:
+    """The best legal floorplan that one run at a target time finds, None if it is cut off."""
+    num, order = problem.num, np.array(depth_first_order(problem.num, problem.graph.edges))
+    twins = Twins(order, np.arange(num), np.arange(num), np.zeros((2, num), np.int64))
+    best, rng = np.zeros((4, num), np.int64), rng_state(seed)
+    _start(twins, shapes.widths, shapes.width, rng)
+    lowest = np.inf
+    for part in range(0, steps, PART):
+        if is_over():
+            return None
+        hot, cold = (HOT * (COLD / HOT) ** (at / steps) for at in (part, part + PART))
+        lowest = _anneal(
+            twins, shapes.widths, problem.edges, shapes.width, shapes.height, PART, hot, cold, rng,
+            best, lowest,
+        )  # fmt: skip
+    return Floorplan(*best) if lowest < np.inf else None
 
 
 @njit(cache=True)
@@ -84,12 +112,8 @@ def _pack(
 def _price(
     boxes: LongArray, edges: LongArray, wide: int, high: int, width: int, height: int
 ) -> float:
-    total = 0
-    for e in range(len(edges)):
-        u, v = edges[e, 0], edges[e, 1]
-        total += abs(2 * (boxes[0, u] - boxes[0, v]) + boxes[2, u] - boxes[2, v])
-        total += abs(2 * (boxes[1, u] - boxes[1, v]) + boxes[3, u] - boxes[3, v])
-    return total / 2 + FEE * (max(0, wide - width) + max(0, high - height))
+    length = wire_length(boxes[0], boxes[1], boxes[2], boxes[3], edges)
+    return float(length + FEE * (max(0, wide - width) + max(0, high - height)))
 
 
 @njit(cache=True)
@@ -103,22 +127,27 @@ def _reshape(widths: LongArray, extents: LongArray, kernel: int, width: int, rng
 
 
 @njit(cache=True)
+def _start(twins: Twins, widths: LongArray, width: int, rng: RngState) -> None:
+    """Random shapes."""
+    tallest = widths.shape[1] - 1
+    for kernel in range(len(twins.inorder)):
+        twins.extents[0, kernel], twins.extents[1, kernel] = widths[kernel, tallest], tallest
+        _reshape(widths, twins.extents, kernel, width, rng)
+
+
+@njit(cache=True)
 def _anneal(
-    widths: LongArray, edges: LongArray, order: LongArray, width: int, height: int, steps: int,
-    rng: RngState, best: LongArray,
-) -> bool:  # fmt: skip
-    """`best` becomes the boxes of the best legal packing; returns whether there is one."""
-    num = len(order)
-    inorder, value = order.copy(), np.arange(num)
-    at = np.arange(num)  # position of each value
-    extents, boxes = np.zeros((2, num), np.int64), np.zeros((4, num), np.int64)
-    for kernel in range(num):
-        extents[0, kernel], extents[1, kernel] = widths[kernel, height], height
-        _reshape(widths, extents, kernel, width, rng)
+    twins: Twins, widths: LongArray, edges: LongArray, width: int, height: int, steps: int,
+    hot: float, cold: float, rng: RngState, best: LongArray, lowest: float,
+) -> float:  # fmt: skip
+    """`best` becomes the boxes of the best legal packing below `lowest`; returns its price."""
+    inorder, value, at, extents = twins
+    num = len(inorder)
+    boxes = np.zeros((4, num), np.int64)
     wide, high = _pack(inorder, value, extents, boxes)
-    current, lowest = _price(boxes, edges, wide, high, width, height), np.inf
+    current = _price(boxes, edges, wide, high, width, height)
     for step in range(steps):
-        temperature = HOT * (COLD / HOT) ** (step / steps)
+        temperature = hot * (cold / hot) ** (step / steps)
         kind = below(rng, 3)
         p, q = below(rng, num), below(rng, num)
         old_x, old_y = extents[0, p], extents[1, p]
@@ -142,7 +171,7 @@ def _anneal(
             inorder[p], inorder[q] = inorder[q], inorder[p]
         elif num > 1:
             _rotate(value, at, v)
-    return lowest < np.inf
+    return lowest
 
 
 @njit(cache=True)

@@ -55,7 +55,9 @@ def _merge(points: LongArray, low: LongArray, high: LongArray) -> LongArray:
 
 def find_variants(kernel: Kernel, graph: KernelGraph) -> LongArray:
     """All non-dominated (height, width, ticks) of a kernel, [num, 3], by height."""
-    cells = variant_cells(kernel, graph)
+    wafer = graph.wafer
+    side = max(wafer.width, wafer.height)
+    cells = variant_cells(kernel.convs, side, wafer.memory_limit, graph.time_scale)
     height, k = np.nonzero(cells < NEVER)
     points = np.stack((height, 3 * k, cells[height, k]), axis=1)
     return points[non_dominated(points)]

@@ -42,7 +42,9 @@ def test_trees_are_solved_exactly(seed: int, num: int, has_tie: bool) -> None:
     is_tie = np.zeros(num - 1, np.bool_)
     is_tie[0] = has_tie
     links = Links(ends, is_tie, 2.0, 0.5)
-    chosen, cost = choose_labels(choice, links, 0, generator)
+    found = choose_labels(choice, links, 0, generator, lambda: False)
+    assert found is not None
+    chosen, cost = found
     assert cost == pytest.approx(lowest(choice, links))
     assert cost == pytest.approx(total_cost(choice, links, chosen))
 
@@ -53,8 +55,9 @@ def test_cycles_are_nearly_always_solved_by_random_forests() -> None:
     gaps = []
     for seed in range(12):
         choice = random_choice(seed, 4, 6)
-        _, cost = choose_labels(choice, links, 8, np.random.default_rng(seed))
-        gaps.append(cost - lowest(choice, links))
+        found = choose_labels(choice, links, 8, np.random.default_rng(seed), lambda: False)
+        assert found is not None
+        gaps.append(found[1] - lowest(choice, links))
     assert min(gaps) >= -1e-9
     assert np.mean(np.array(gaps) < 1e-9) >= 0.7
 

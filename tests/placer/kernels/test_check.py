@@ -96,5 +96,26 @@ def test_arguments_out_of_range_and_memory() -> None:
     text = "; ".join(find_faults(graph, layout))
     assert "w=2 is outside 1..1" in text
     assert "c1=9 is outside 1..8" in text
-    assert "memory" in text
     assert find_faults(graph, Layout(()))
+    small = Layout((Placed(Execution(1, 1, (1,), (1,)), 0, 0, False),))
+    assert "memory" in find_faults(graph, small)[0]
+
+
+@pytest.mark.parametrize(
+    ("execution", "x", "fault"),
+    [
+        (Execution(0, 1, (1,), (1,)), 0, "h=0 is outside"),
+        (Execution(1, 0, (1,), (1,)), 0, "w=0 is outside"),
+        (Execution(1, 1, (0,), (1,)), 0, "c1=0 is outside"),
+        (Execution(1, 1, (1,), (0,)), 0, "k1=0 is outside"),
+        (Execution(1, 1, (1.0,), (1,)), 0, "c1=1.0 is no whole number"),  # type: ignore[arg-type]
+        (Execution(1, 1, (1,), (1,)), 0.5, "x=0.5 is no whole number"),
+        (Execution(1, 1, (1,), (1,)), True, "x=True is no whole number"),
+        (Execution(1, 1, (1, 1), (1,)), 0, "not given for each of 1 convolutions"),
+    ],
+)
+def test_numbers_that_are_none_are_faults(execution: Execution, x: int, fault: str) -> None:
+    graph = fully_connected((8, 8), Wafer(90, 90))
+    faults = find_faults(graph, Layout((Placed(execution, x, 0, False),)))
+    assert len(faults) == 1
+    assert fault in faults[0]

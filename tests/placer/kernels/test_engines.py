@@ -1,19 +1,25 @@
-"""Engines, chains of wafers and layout files: legal results, laws, round trips."""
+"""Engines and layout files: legal results, laws, round trips."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from placer.errors import InputError
-from placer.kernels.chain import Chain
+from placer.kernels import auto, orders
 from placer.kernels.check import find_faults, judge
 from placer.kernels.engines import ENGINES, EngineName, map_kernels
+from placer.kernels.finish import finish_rectangles
+from placer.kernels.floorplan import Floorplan
 from placer.kernels.generate import fully_connected, generate
 from placer.kernels.graph import KernelGraph, Wafer
+from placer.kernels.joint import JointSizing
 from placer.kernels.kgraph_file import load_kgraph
+from placer.kernels.labels import CORE, MAX_LABELS, kernel_labels
 from placer.kernels.layout_file import format_layout, from_json, parse_layout, to_json
 from placer.kernels.mapping import Mapping
 from placer.kernels.problem import Problem
@@ -60,21 +66,46 @@ def test_layouts_with_the_other_order_of_formal_arguments_are_read() -> None:
         parse_layout(graph, "k1 = conv( 1 1 8 4 1 1 1 1 1 1 2 4 )")
 
 
+class Ticker:
+    """A clock that counts how often it is asked: budgets that depend on no machine."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_sequence_of_improvements() -> None:
-    graph = GRAPHS["unet"]
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["unet", "blocks"])
+def test_more_time_only_makes_the_same_search_longer(name: str, engine: EngineName) -> None:
+    problem = Problem(GRAPHS[name])
     courses = []
-    for seconds in (0.5, 1.5):
+    for budget in (20, 60, 180, 400):
         totals: list[float] = []
         search = Search(
-            Problem(graph), seconds, 3, on_better=lambda m, t=totals: t.append(m.score.total)
-        )
-        map_kernels(search, "auto")
+            problem, budget, 3, on_better=lambda m, t=totals: t.append(m.score.total),
+            clock=Ticker(),
+        )  # fmt: skip
+        best = map_kernels(search, engine)
+        assert best.score.total == min(totals)
         courses.append(totals)
-    shared = min(map(len, courses))
-    assert courses[0][:shared] == courses[1][:shared]
-    assert all(np.diff(courses[1]) < 0)
-    assert courses[1][-1] <= courses[0][-1]
+    for short, long in pairwise(courses):
+        if problem.tables.width == problem.tables.height:
+            assert long[: len(short)] == short
+        assert min(long) <= min(short)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_look_at_the_clock_often(engine: EngineName) -> None:
+    """After the end, an engine asks only a few times more: no step of it is long."""
+    clock = Ticker()
+    search = Search(Problem(GRAPHS["unet"]), 150, clock=clock)
+    map_kernels(search, engine)
+    assert clock.now < 150 + 40
 
 
 @pytest.mark.slow
@@ -98,27 +129,76 @@ def test_one_kernel_alone_needs_no_wire() -> None:
         assert score.adapters == 0
 
 
-def test_a_graph_that_does_not_fit_says_so() -> None:
-    graph = fully_connected((64, 64, 64, 64, 64), Wafer(12, 12, 150))
-    with pytest.raises(InputError, match="engine strips found no layout on 12 x 12"):
-        mapped(graph, "strips")
+TIGHT = fully_connected((64, 64, 64, 64, 64), Wafer(12, 12, 150))
 
 
-def test_a_chain_is_faster_than_one_wafer_and_every_kernel_is_on_it() -> None:
-    graph = GRAPHS["blocks"]
-    one = mapped(graph, "strips").score.slowest
-    parts = Chain(graph, [(90, 70), (60, 60)], 0).run()
-    assert max(part.mapping.score.slowest for part in parts) <= one
-    names = sorted(kernel.name for part in parts for kernel in part.graph.kernels)
-    assert names == sorted(kernel.name for kernel in graph.kernels)
-    for part in parts:
-        assert find_faults(part.graph, part.mapping.layout) == []
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_graph_that_does_not_fit_says_so(engine: EngineName) -> None:
+    with pytest.raises(InputError) as caught:
+        mapped(TIGHT, engine)
+    text = str(caught.value)
+    assert f"engine {engine} found no layout of all 4 kernels on 12 x 12 tiles" in text
+    assert "the largest is k1" in text
+    found = re.search(r"rows of them fit: (\d+) x", text)
+    assert found is not None
+    side = int(found[1])
+    assert mapped(replace(TIGHT, wafer=replace(TIGHT.wafer, width=side, height=side)), "strips")
+    with pytest.raises(InputError):
+        smaller = replace(TIGHT.wafer, width=side - 1, height=side - 1)
+        mapped(replace(TIGHT, wafer=smaller), "strips")
 
 
-def test_a_chain_of_one_wafer_that_is_too_small_says_so() -> None:
-    graph = fully_connected((64, 64, 64, 64, 64), Wafer(12, 12, 150))
-    with pytest.raises(InputError, match="does not fit on 1 wafers"):
-        Chain(graph, [(12, 12)], 0).run()
+@pytest.mark.slow
+def test_one_way_round_may_have_no_rows() -> None:
+    """Four flat kernels fit a long wafer one way only; engines must not mind the other."""
+    wafer = Wafer(200, 6, 150)
+    for size in ((200, 6), (6, 200)):
+        graph = replace(TIGHT, wafer=replace(wafer, width=size[0], height=size[1]))
+        for engine in ENGINES:
+            mapping = mapped(graph, engine, 0.05)
+            assert find_faults(graph, mapping.layout) == []
+
+
+def test_other_floorplans_help_where_rows_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "best_rows", lambda *_, **__: None)
+    monkeypatch.setattr(orders, "best_rows", lambda *_, **__: None)
+    mapping = mapped(GRAPHS["chain"], "auto", 0.1)
+    assert find_faults(GRAPHS["chain"], mapping.layout) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "weights", [(1, 1, 100), (1, 0, 0), (1, 0, 50), (0, 1, 1), (0, 0, 0), (1, 1000, 1e6)]
+)
+@pytest.mark.parametrize("name", ["blocks", "convs"])
+def test_any_weights_work(name: str, weights: tuple[float, float, float]) -> None:
+    graph = GRAPHS[name]
+    time_weight, wire_weight, adapter_weight = weights
+    wafer = replace(
+        graph.wafer, time_weight=time_weight, wire_weight=wire_weight, adapter_weight=adapter_weight
+    )
+    graph = replace(graph, wafer=wafer)
+    for engine in ENGINES:
+        assert find_faults(graph, mapped(graph, engine, 0.05).layout) == []
+
+
+def test_labels_of_blocks_are_limited() -> None:
+    """Cheap wires and dear adapters allow any width: without a limit, gigabytes of labels."""
+    kernel = generate("resnet50").kernels[1]
+    ends = kernel_labels(kernel, 40_000 * 4, 24576, 4, 633, 633)
+    for labels in ends:
+        assert 1000 < len(labels) <= 1.1 * MAX_LABELS
+        assert set(labels[:, CORE]) == set(ends[0][:, CORE])
+
+
+def test_overlapping_rectangles_are_not_offered() -> None:
+    problem = Problem(GRAPHS["chain"])
+    search = Search(problem, 1.0)
+    ticks = int(problem.times[-1])
+    size = np.full(problem.num, 20)
+    plan = Floorplan(np.zeros_like(size), np.zeros_like(size), size, size)
+    finish_rectangles(search, JointSizing(problem, ticks, search.is_over), plan, size)
+    assert search.best is None
 
 
 @needs_public_graphs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,18 @@ def test_padded_ids_tabs_order_of_fields_and_missing_names_are_read() -> None:
 def test_what_is_wrong_is_said(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_kgraph(text, "bad")
+
+
+def test_no_digit_of_a_header_is_lost() -> None:
+    wafer = Wafer(633, 634, 123_456_789, 0.1, 1 / 3, 1234567.25)
+    graph = replace(generate("tiny"), wafer=wafer)
+    assert parse_kgraph(format_kgraph(graph), "other").wafer == wafer
+
+
+def test_names_that_layouts_cannot_hold_are_refused() -> None:
+    for name in ("a b", "a=b", ""):
+        with pytest.raises(InputError, match="is empty or has blanks"):
+            parse_kgraph(HEADER + CONV.replace("last", name), "bad")
 
 
 def test_errors_name_the_file(tmp_path: Path) -> None:

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placer.kernels.floorplan import Floorplan, align, length_of, overlaps
+from placer.kernels.floorplan import Floorplan, align, is_legal, length_of
+from placer.kernels.flow import flow_along
 from placer.kernels.graph import depth_first_order
 from placer.kernels.problem import Problem
 from placer.kernels.rows import fill_rows
 from placer.kernels.scan import scan
-from placer.kernels.shelf_search import anneal_shelves
+from placer.kernels.shelf_search import Schedule, anneal_shelves
 from placer.kernels.shelves import floorplan_of, place_shelves, shelves_of
 from placer.kernels.slicing import slice_wafer
-from placer.kernels.strips import best_rows, flow_along
+from placer.kernels.strips import best_rows
 from placer.kernels.tbs import anneal_twins
 from tests.placer.kernels.cases import small_graphs
 
@@ -27,14 +28,8 @@ def problem_and_order(name: str) -> tuple[Problem, np.ndarray]:
     return problem, np.array(depth_first_order(problem.num, problem.graph.edges))
 
 
-def is_legal(plan: Floorplan, problem: Problem) -> bool:
-    wafer = problem.graph.wafer
-    inside = (
-        min(plan.x.min(), plan.y.min()) >= 0
-        and (plan.x + plan.extent_x).max() <= wafer.width
-        and (plan.y + plan.extent_y).max() <= wafer.height
-    )
-    return bool(inside) and not overlaps(plan.x, plan.y, plan.extent_x, plan.extent_y)
+def never() -> bool:
+    return False
 
 
 def test_edges_along_an_order_by_hand() -> None:
@@ -54,19 +49,20 @@ def test_every_way_to_make_a_floorplan_is_legal(name: str) -> None:
         width = problem.tables.width
         plans = [
             slice_wafer(problem, shapes, order, width),
-            anneal_twins(problem, shapes, 300, 0),
+            anneal_twins(problem, shapes, 300, 0, never),
         ]
-        for rows in (best_rows(problem, shapes, flow), fill_rows(problem, shapes, flow)):
+        for rows in (best_rows(shapes, flow), fill_rows(shapes, flow)):
             if rows is not None:
                 shelves = shelves_of(rows)
                 plans.append(floorplan_of(problem, shapes, shelves))
-                found = anneal_shelves(problem, shapes, shelves, 300, 10.0, 0.5, 1)
-                assert found.shelves is not None
+                schedule = Schedule(300, 10.0, 0.5)
+                found = anneal_shelves(problem, shapes, shelves, schedule, 1, never)
+                assert found is not None
                 assert found.wire_length <= length_of(plans[-1], problem.edges)
                 plans.append(floorplan_of(problem, shapes, found.shelves))
         for plan in plans:
             if plan is not None:
-                assert is_legal(plan, problem)
+                assert is_legal(plan, width, problem.tables.height)
                 for kernel in range(problem.num):
                     least = shapes.widths[kernel, plan.extent_y[kernel]]
                     assert least <= plan.extent_x[kernel]
@@ -78,9 +74,9 @@ def test_rows_without_stacks_are_never_better_than_with(name: str) -> None:
     flow = flow_along(problem.edges, order)
     for ticks in problem.times[:: max(1, len(problem.times) // 6)].tolist():
         shapes = problem.shapes_at(ticks)
-        alone = best_rows(problem, shapes, flow, max_stack=1)
-        greedy = fill_rows(problem, shapes, flow)
-        stacked = best_rows(problem, shapes, flow)
+        alone = best_rows(shapes, flow, max_stack=1)
+        greedy = fill_rows(shapes, flow)
+        stacked = best_rows(shapes, flow)
         if greedy is not None:
             assert alone is not None
             assert alone.cost <= greedy.cost + 1e-9
@@ -92,7 +88,7 @@ def test_rows_without_stacks_are_never_better_than_with(name: str) -> None:
 def test_places_of_shelves_are_those_of_the_compiled_layout(name: str) -> None:
     problem, order = problem_and_order(name)
     shapes = problem.shapes_at(int(problem.times[-1]))
-    rows = best_rows(problem, shapes, flow_along(problem.edges, order))
+    rows = best_rows(shapes, flow_along(problem.edges, order))
     assert rows is not None
     shelves = shelves_of(rows)
     plan = floorplan_of(problem, shapes, shelves)
@@ -113,7 +109,7 @@ def test_alignment_of_a_row_of_two_is_optimal(data: st.DataObject) -> None:
     least = extent_x.sum() / 2 + (extent_y.sum() % 2) / 2
     stacked = extent_y.sum() / 2 + (extent_x.sum() % 2) / 2
     assert length_of(aligned, np.array([(0, 1)])) in (least, stacked)
-    assert not overlaps(aligned.x, aligned.y, aligned.extent_x, aligned.extent_y)
+    assert is_legal(aligned, 30, 20)
 
 
 def test_scan_finds_the_best_time_of_any_falling_cost() -> None:
@@ -131,5 +127,5 @@ def test_scan_finds_the_best_time_of_any_falling_cost() -> None:
             is_early = ticks < problem.times[first]
             return None if is_early else (table[ticks], ticks)
 
-        found = min(score for score, _, _ in scan(problem, evaluate))
+        found = min(score for score, _, _ in scan(problem, evaluate, never))
         assert found == min((problem.times + costs)[infeasible:])

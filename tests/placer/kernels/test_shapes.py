@@ -108,7 +108,7 @@ def test_variants_are_the_minima_of_all_executions(graph: KernelGraph) -> None:
 def test_the_bound_is_the_first_time_whose_areas_fit() -> None:
     problem = Problem(resnet((2, 1), 32, 8, wafer=Wafer(80, 70)))
     room = 80 * 70
-    times = problem.tables.times()
+    times = problem.tables.times
     before = times[times < problem.bound]
     assert total_area(problem.tables, problem.bound) <= room
     assert len(before)
