@@ -15,7 +15,7 @@ from placer.streaming.device import Device
 from placer.streaming.options import MapOptions, MapperName
 from placer.streaming.problem import make_problem
 from placer.streaming.program_file import load_program
-from placer.streaming.values import require_known_ops
+from placer.streaming.values import meaning_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def main(config: DictConfig) -> None:
     require_folder(settings.output.parent)
     program, device = load_program(settings.graph), settings.device()
     if settings.values:
-        require_known_ops(program)
+        meaning_of(program)
     make_problem(program, device)  # refuses wrong input before the solvers are loaded
     from placer.streaming.report import run_and_report
 

@@ -12,7 +12,7 @@ from placer.hot import hot_loop
 from placer.streaming.board import Board, copy_values, last_start, make_board
 from placer.streaming.bounds import IntArray
 from placer.streaming.construct import list_schedule, random_mapping
-from placer.streaming.decode import Plan, copy_plan, decode, decode_once, mutate, plan_of
+from placer.streaming.decode import FAILED, Plan, copy_plan, decode, decode_once, mutate, plan_of
 from placer.streaming.mapping import Budget, Found, Mapping
 from placer.streaming.problem import Problem, Tables
 
@@ -78,6 +78,12 @@ def _anneal_moves(
         copy_plan(plan, trial)
         mutate(tables, rng, trial)
         energy = decode(tables, board, trial, goal)
+        if energy < FAILED:  # a mapping of fewer cycles may have the higher energy
+            ready = last_start(board, len(board.start)) + tables.depth
+            if ready < cycles[0]:
+                cycles[0] = ready
+                copy_values(board.tile, best_board.tile)
+                copy_values(board.start, best_board.start)
         if energy - energies[0] > -temperature * math.log(1.0 - uniform(rng)):
             continue
         copy_plan(trial, plan)
@@ -85,9 +91,3 @@ def _anneal_moves(
         if energy < energies[1]:
             energies[1] = energy
             copy_plan(trial, best)
-        if math.floor(energy) <= cycles[0]:
-            ready = last_start(board, len(board.start)) + tables.depth
-            if ready < cycles[0]:
-                cycles[0] = ready
-                copy_values(board.tile, best_board.tile)
-                copy_values(board.start, best_board.start)

@@ -12,13 +12,14 @@ from placer.streaming.construct import list_schedule, random_mapping
 from placer.streaming.device import Device
 from placer.streaming.evolution import evolve
 from placer.streaming.exact import solve
+from placer.streaming.execute import require_same_values
 from placer.streaming.hybrid import improve_mapping
-from placer.streaming.mapping import Budget, Found, Mapping
+from placer.streaming.mapping import Budget, Found, Mapping, require_bound
 from placer.streaming.options import MapOptions
 from placer.streaming.problem import InfeasibleError, Problem, make_problem
 from placer.streaming.program import Program
 from placer.streaming.slots import anneal_slots
-from placer.streaming.values import require_known_ops, require_same_values
+from placer.streaming.values import meaning_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Result:
     bound: int  # no mapping takes fewer cycles
     tries: int  # mappings that were looked at
     seconds: float
+    made_up: tuple[str, ...] | None  # names that random values stood for; None: values not checked
 
     @property
     def gap(self) -> float:
@@ -46,8 +48,7 @@ def map_program(
     Raises InfeasibleError when there is no mapping, InputError when none was found in time.
     """
     began = time.monotonic()
-    if values:
-        require_known_ops(program)
+    meaning = meaning_of(program) if values else None
     problem = make_problem(program, device)
     found = _search(problem, options)
     if found.is_infeasible:
@@ -61,13 +62,14 @@ def map_program(
             "give it more time, or use mapper=exact"
         )
     verdict = require_legal(problem, found.mapping)
-    if values:
+    if meaning is not None:
         tile, spoke = found.mapping.tile.tolist(), found.mapping.spoke.tolist()
-        require_same_values(program, device, tile, spoke, verdict.start)
+        require_same_values(meaning, device, tile, spoke, verdict.start)
     checked = found.mapping.with_start(verdict.start)
-    bound = min(found.bound, verdict.cycles)
+    require_bound(found.bound, verdict.cycles)
     seconds = time.monotonic() - began
-    return Result(problem, checked, verdict.cycles, bound, found.tries, seconds)
+    made_up = None if meaning is None else tuple(meaning.made_up)
+    return Result(problem, checked, verdict.cycles, found.bound, found.tries, seconds, made_up)
 
 
 def require_legal(problem: Problem, mapping: Mapping) -> Verdict:

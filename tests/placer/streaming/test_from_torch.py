@@ -11,7 +11,7 @@ from placer.streaming.device import Device
 from placer.streaming.from_torch import program_of
 from placer.streaming.mappers import map_program
 from placer.streaming.options import MapOptions
-from placer.streaming.values import evaluate, input_names
+from placer.streaming.values import evaluate, meaning_of
 
 
 @pytest.mark.slow
@@ -23,9 +23,11 @@ def test_functions_become_programs_that_can_be_mapped() -> None:
     program = program_of(norm, given, "norm")
     inputs = {
         name: np.asarray(value.item())
-        for name, value in zip(input_names(program), given, strict=True)
+        for name, value in zip(meaning_of(program).made_up, given, strict=True)
     }
-    assert evaluate(program, inputs)[-1] == pytest.approx(norm(*given).item(), rel=1e-6)
+    assert evaluate(meaning_of(program), inputs)[program.num_nodes - 1] == pytest.approx(
+        norm(*given).item(), rel=1e-6
+    )
     assert map_program(program, Device(), MapOptions("list", time_limit=0.1)).cycles > 0
     with pytest.raises(InputError, match="no tile can do this"):
         program_of(lambda x: torch.cumsum(x, 0), (torch.ones(3),), "sums")

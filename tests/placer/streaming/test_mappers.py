@@ -16,6 +16,7 @@ from placer.streaming.construct import list_schedule, random_mapping
 from placer.streaming.device import Device
 from placer.streaming.evolution import evolve
 from placer.streaming.exact import repair, solve
+from placer.streaming.execute import require_same_values
 from placer.streaming.generate import growing_network
 from placer.streaming.hybrid import improve_mapping
 from placer.streaming.mappers import map_program, require_legal
@@ -27,7 +28,7 @@ from placer.streaming.programs import PROGRAMS, fft, matrix_vector, sorting_netw
 from placer.streaming.report import find_front
 from placer.streaming.result_file import spoke_ram
 from placer.streaming.slots import anneal_slots
-from placer.streaming.values import require_same_values
+from placer.streaming.values import meaning_of
 from tests.placer.streaming.cases import graph, problems
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data/streaming_engine/random"
@@ -44,7 +45,8 @@ def test_searches_keep_all_rules_and_values(problem: Problem, seed: int) -> None
         verdict = require_legal(problem, found.mapping)
         assert problem.bounds.total <= verdict.cycles <= found.mapping.cycles
         tile, spoke = found.mapping.tile.tolist(), found.mapping.spoke.tolist()
-        require_same_values(problem.program, problem.device, tile, spoke, verdict.start, seed)
+        meaning = meaning_of(problem.program)
+        require_same_values(meaning, problem.device, tile, spoke, verdict.start, seed)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
