@@ -64,7 +64,7 @@ compare: $(STAMP)  ## place unseen netlists and real models in equal time by dif
 improve: $(STAMP)  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
 	$(PYTHON) -m costmodel.improve $(ARGS)
 
-streaming-bench: $(STAMP)  ## map programs to a CGRA with every mapper; ARGS="FOLDER ..." for graphs of your own
+streaming-bench: $(STAMP)  ## map programs to a CGRA with every mapper, about an hour; ARGS="graphs=[FOLDER] ..." (conf/streaming_bench.yaml)
 	$(PYTHON) -m placer.streaming.bench $(ARGS)
 
 tune: $(STAMP)  ## search for better settings of training; ARGS="search.trials=20 ..." (conf/tune.yaml)

@@ -34,6 +34,7 @@ class StreamingConfig:
     seed: int
     workers: int
     samples: int
+    ranks: int
     policy: Path | None
     fine_tune: bool
     values: bool
@@ -46,7 +47,7 @@ class StreamingConfig:
     def options(self) -> MapOptions:
         return MapOptions(
             self.mapper, self.time_limit, self.seed, self.workers, self.samples, self.policy,
-            self.fine_tune,
+            self.ranks, self.fine_tune,
         )  # fmt: skip
 
 
@@ -56,14 +57,15 @@ def main(config: DictConfig) -> None:
     if settings.output.suffix != ".json":
         raise InputError(f"output={settings.output}; name a .json file")
     require_folder(settings.output.parent)
-    program, device = load_program(settings.graph), settings.device()
+    device, options = settings.device(), settings.options()
+    program = load_program(settings.graph)
     if settings.values:
         meaning_of(program)
     make_problem(program, device)  # refuses wrong input before the solvers are loaded
     from placer.streaming.report import run_and_report
 
     run_and_report(
-        program, device, settings.options(), settings.output,
+        program, device, options, settings.output,
         values=settings.values, front=settings.front,
     )  # fmt: skip
 

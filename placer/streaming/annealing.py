@@ -43,13 +43,14 @@ def anneal(problem: Problem, budget: Budget, seed: int, start: Mapping | None = 
     best_board.tile[:], best_board.start[:] = start.tile, start.start
     cycles = np.array([start.cycles])
     rng, tries, length, step = rng_state(seed), 0, _FIRST_ROUND, 0
+    per_call = problem.tries_per_call(_DECODES_PER_CALL)
     while cycles[0] > goal and not budget.is_spent(tries):
         temperature = _HOT * (_COLD / _HOT) ** (step / length)
         _anneal_moves(
             tables, board, rng, plan, trial, best, energies, goal, temperature,
-            _DECODES_PER_CALL, best_board, cycles,
+            per_call, best_board, cycles,
         )  # fmt: skip
-        tries, step = tries + _DECODES_PER_CALL, step + _DECODES_PER_CALL
+        tries, step = tries + per_call, step + per_call
         if step >= length:
             step, length = 0, 2 * length
             energies[0] = energies[1]

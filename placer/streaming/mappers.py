@@ -15,11 +15,17 @@ from placer.streaming.exact import solve
 from placer.streaming.execute import require_same_values
 from placer.streaming.hybrid import improve_mapping
 from placer.streaming.mapping import Budget, Found, Mapping, require_bound
-from placer.streaming.options import MapOptions
+from placer.streaming.options import TRAINED_POLICY, MapOptions
 from placer.streaming.problem import InfeasibleError, Problem, make_problem
 from placer.streaming.program import Program
 from placer.streaming.slots import anneal_slots
 from placer.streaming.values import meaning_of
+
+_POLICY_SHARE = 0.25  # of the time of the hybrid, for one batch of samples
+
+
+class NotFoundError(InputError):
+    """A mapper came to no mapping in its time; there may be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ def map_program(
 ) -> Result:
     """Map a program; with `values` the mapping is also executed and its results compared.
 
-    Raises InfeasibleError when there is no mapping, InputError when none was found in time.
+    Raises InfeasibleError when there is no mapping, NotFoundError when none was found in time.
     """
     began = time.monotonic()
     meaning = meaning_of(program) if values else None
@@ -57,7 +63,7 @@ def map_program(
             f"timing={device.timing}, max_hop={device.max_hop} (proved by the exact mapper)"
         )
     if found.mapping is None:
-        raise InputError(
+        raise NotFoundError(
             f"mapper={options.mapper} found no mapping within time_limit={options.time_limit}; "
             "give it more time, or use mapper=exact"
         )
@@ -99,7 +105,7 @@ def _search(problem: Problem, options: MapOptions) -> Found:
         case "rl":
             return _rl(problem, budget, options)
         case "hybrid":
-            start = _rl(problem, Budget(0.0), options)
+            start = _rl(problem, Budget(_POLICY_SHARE * options.time_limit, 1), options)
             return improve_mapping(problem, start, budget, seed, workers=options.workers)
         case "auto":
             nothing = Found(None, problem.bounds.total, 0)
@@ -109,11 +115,13 @@ def _search(problem: Problem, options: MapOptions) -> Found:
 def _rl(problem: Problem, budget: Budget, options: MapOptions) -> Found:
     import torch
 
-    from placer.streaming.rl.policy_file import TRAINED_POLICY, load_policy
+    from placer.streaming.rl.policy_file import load_policy
     from placer.streaming.rl.sample import fine_tune, sample_mappings
 
     torch.set_num_threads(1)  # the products are small: more threads take longer
     policy = load_policy(options.policy or TRAINED_POLICY)
-    if options.fine_tune and budget.seconds > 0:
+    if options.fine_tune:
         return fine_tune(problem, budget, options.seed, policy)
-    return sample_mappings(problem, budget, options.seed, policy, samples=options.samples)
+    return sample_mappings(
+        problem, budget, options.seed, policy, samples=options.samples, ranks=options.ranks
+    )

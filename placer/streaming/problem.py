@@ -8,6 +8,7 @@ different tiles: siblings (rule 4) and flow starts (rule 3).
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from placer.errors import InputError
 from placer.streaming.bounds import UNLIMITED, Bounds, IntArray, lower_bounds
 from placer.streaming.device import Device
 from placer.streaming.program import Program
+
+_WORK_PER_CALL = 4_000_000  # instructions times tiles; some hundredths of a second
 
 
 class InfeasibleError(InputError):
@@ -68,6 +71,10 @@ class Problem:
         ones, and no hop gets longer, so the same spokes give starts that are not later.
         """
         return self.tables.num_tiles
+
+    def tries_per_call(self, most: int) -> int:
+        """Mappings that compiled code may make before it looks at the clock again."""
+        return max(1, min(most, _WORK_PER_CALL // (self.num_nodes * self.num_tiles)))
 
 
 def make_problem(program: Program, device: Device) -> Problem:
@@ -148,24 +155,37 @@ def _require_room(program: Program, device: Device, cluster: list[int]) -> None:
 
 def _sibling_conflicts(program: Program, device: Device, cluster: list[int]) -> list[str]:
     """Warnings for siblings that share a tile memory (rule 5)."""
-    found: dict[tuple[int, int], str] = {}
+    found: dict[tuple[int, ...], str] = {}
     for parent, children in enumerate(program.successors):
-        for a, b in combinations(children, 2):
-            if cluster[a] != cluster[b] or (a, b) in found:
+        for number, group in _by_cluster(children, cluster).items():
+            if len(group) < 2 or tuple(group) in found:
                 continue
-            group = [n for n in range(program.num_nodes) if cluster[n] == cluster[a]]
+            members = [n for n in range(program.num_nodes) if cluster[n] == number]
             text = (
-                f"instructions {a} and {b} are siblings (both follow {parent}) and share tile "
-                f"memory ({_variables(program, group)})"
+                f"instructions {_some(group, last=' and ')} are siblings (they follow {parent}) "
+                f"and share tile memory ({_variables(program, members)})"
             )
             if device.sibling == "strict":
                 raise InfeasibleError(f"{text}; sibling=relax lets them share a tile")
-            if device.timing == "exact" and program.predecessors[a] == program.predecessors[b]:
-                raise InfeasibleError(
-                    f"{text}; with timing=exact both would need the same slot, use timing=delay"
-                )
-            found[a, b] = f"{text}: they share a tile"
+            if device.timing == "exact":
+                _require_different_slots(program, group, text)
+            found[tuple(group)] = f"{text}: they share a tile"
     return list(found.values())
+
+
+def _by_cluster(nodes: Sequence[int], cluster: list[int]) -> dict[int, list[int]]:
+    groups = defaultdict(list)
+    for node in nodes:
+        groups[cluster[node]].append(node)
+    return groups
+
+
+def _require_different_slots(program: Program, group: list[int], text: str) -> None:
+    """Without waits, instructions of one tile with the same predecessors start together."""
+    if len({program.predecessors[node] for node in group}) < len(group):
+        raise InfeasibleError(
+            f"{text}; with timing=exact two of them would need the same slot, use timing=delay"
+        )
 
 
 def _cliques(program: Program, device: Device, cluster: list[int]) -> list[list[int]]:
@@ -176,12 +196,12 @@ def _cliques(program: Program, device: Device, cluster: list[int]) -> list[list[
             f"{len(starts)} flow starts (instructions without predecessor) need a tile each, but "
             f"tiles={device.tiles}; use tiles={len(starts)} or more"
         )
-    for a, b in combinations(starts, 2):
-        if cluster[a] == cluster[b]:
-            group = [n for n in range(program.num_nodes) if cluster[n] == cluster[a]]
+    for number, group in _by_cluster(starts, cluster).items():
+        if len(group) > 1:
+            members = [n for n in range(program.num_nodes) if cluster[n] == number]
             raise InfeasibleError(
-                f"flow starts {a} and {b} need different tiles, but share tile memory "
-                f"({_variables(program, group)}); give each a copy of the variable"
+                f"flow starts {_some(group, last=' and ')} need different tiles, but share tile "
+                f"memory ({_variables(program, members)}); give each a copy of the variable"
             )
     cliques = [sorted({cluster[n] for n in nodes}) for nodes in (starts, *program.successors)]
     for parent, clique in enumerate(cliques[1:]):
@@ -199,10 +219,15 @@ def _cliques(program: Program, device: Device, cluster: list[int]) -> list[list[
 
 def _variables(program: Program, group: list[int]) -> str:
     """Names of the variables that bind a group."""
-    shared = [v for v, readers in program.memories.items() if len(set(readers) & set(group)) > 1]
+    members = set(group)
+    shared = [
+        v for v, readers in program.memories.items() if len(members.intersection(readers)) > 1
+    ]
     return ", ".join(repr(name) for name in shared[:5])
 
 
-def _some(nodes: list[int]) -> str:
-    text = ", ".join(map(str, nodes[:8]))
-    return f"{text}, ..." if len(nodes) > 8 else text
+def _some(nodes: list[int], last: str = ", ") -> str:
+    """At most eight of them; `last` stands before the last one."""
+    if len(nodes) > 8:
+        return f"{', '.join(map(str, nodes[:8]))}, ..."
+    return last.join(filter(None, (", ".join(map(str, nodes[:-1])), str(nodes[-1]))))

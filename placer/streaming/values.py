@@ -104,8 +104,8 @@ class Meaning:
         """
         item = self.program.instructions[node]
         if not item.ops:
-            before = (handed_on[p] for p in self.program.predecessors[node])
-            return np.asarray(node + sum(before, np.asarray(0.0)))
+            arrived = (handed_on[p] for p in self.program.predecessors[node])
+            return np.asarray(node + sum(arrived, np.asarray(0.0)))
         values: deque[Value] = deque()
         for operand in self.operands[node]:
             if operand.writer is None:

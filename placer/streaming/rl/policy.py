@@ -21,6 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from placer.errors import InputError
+from placer.streaming.options import require_within
 from placer.streaming.problem import Problem
 from placer.streaming.rl.observe import (
     NODE_FEATURES,
@@ -44,6 +46,12 @@ class PolicyConfig:
     layers: int = 3  # of the graph network
     heads: int = 4  # of the attention
     hidden: int = 64  # of the scoring network
+
+    def __post_init__(self) -> None:
+        require_within(self, ("width", 1, 1024), ("layers", 0, 64), ("heads", 1, 64),
+                       ("hidden", 2, 1024))  # fmt: skip
+        if self.width % self.heads:
+            raise InputError(f"policy: heads={self.heads} do not divide width={self.width}")
 
 
 class Graphs(NamedTuple):

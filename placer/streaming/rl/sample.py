@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import count
 
 import numpy as np
@@ -17,6 +18,7 @@ from placer.streaming.rl.train import update_once
 
 SAMPLES = 64
 _FINE_TUNING_RATE = 3e-4
+_FIRST_BATCH_SECONDS = 5.0
 _TEMPERATURE = 1.6  # flatter than trained: the best of many counts, not the mean
 
 
@@ -28,12 +30,16 @@ def sample_once(
     *,
     ranks: int = 0,
     order: Order = "tail",
+    seconds: float = math.inf,
 ) -> list[Mapping]:
     """Mappings of `num` games, best first; the first game takes the likeliest tile each time.
+
+    There are none when the games take longer than `seconds`.
 
     `ranks` times, evenly spread over the game, the value model ranks the games by the cycles that
     it expects (LB - value): the better half goes on twice, the other half is given up.
     """
+    budget = Budget(seconds)
     env = BatchEnv([problem], np.zeros(num, np.int64), order, seed)
     generator = torch.Generator().manual_seed(seed)
     graphs = graphs_of([problem])
@@ -42,7 +48,7 @@ def sample_once(
         embedded = policy.embed(graphs)
         observation = env.reset()
         for step in count():
-            if not env.is_alive.any():
+            if not env.is_alive.any() or budget.is_spent(0):
                 break
             seen = seen_of(env.episodes.problem, observation)
             logits, values = policy(embedded, graphs.is_node, seen)
@@ -70,11 +76,17 @@ def sample_mappings(
     samples: int = SAMPLES,
     ranks: int = 0,
 ) -> Found:
-    """Zero-shot: batches of samples until the budget is spent or the bound is reached."""
+    """Zero-shot: batches of samples until the budget is spent or the bound is reached.
+
+    The first batch gets some seconds at least: without it there is nothing.
+    """
     best: Mapping | None = None
     tries = 0
     for batch in count():
-        found = sample_once(problem, policy, samples, _child(seed, batch), ranks=ranks)
+        seconds = max(budget.remaining, 0.0 if batch else _FIRST_BATCH_SECONDS)
+        found = sample_once(
+            problem, policy, samples, _child(seed, batch), ranks=ranks, seconds=seconds
+        )
         tries += samples
         if found and (best is None or found[0].cycles < best.cycles):
             best = found[0]
