@@ -27,9 +27,17 @@ _MOST_NUMBER = 1e300
 
 
 def load_program(path: Path) -> Program:
-    """The program in a JSON file; InputError names the file and says what is wrong with it."""
-    text = read_text(path)
+    """The program in a JSON file, or in one of `torch.export.save` (.pt2).
+
+    InputError names the file and says what is wrong with it.
+    """
+    is_exported = path.suffix == ".pt2"
+    text = "" if is_exported else read_text(path)
     try:
+        if is_exported:
+            from placer.streaming.from_torch import load_exported
+
+            return load_exported(path)
         return from_json(text, path.stem.removesuffix("_ir"))
     except InputError as error:
         raise InputError(f"graph file {path}: {error}") from error
@@ -162,7 +170,7 @@ def _indices(details: dict[str, Any], key: str, size: int, where: str) -> list[i
 def _data(details: Any, variable: str) -> tuple[float, ...]:
     """What a tile memory holds; empty when the file has no numbers for it, only its name counts."""
     data = details.get("data") if isinstance(details, dict) else None
-    values = data if isinstance(data, list) else [data]
+    values: list[Any] = data if isinstance(data, list) else [data]
     if any(type(value) not in (int, float) for value in values):
         return ()
     where = f"tile memory {_short(variable)}"
