@@ -13,8 +13,8 @@ from placer.errors import InputError
 from placer.files import require_folder
 from placer.streaming.device import Device
 from placer.streaming.options import MapOptions, MapperName
-from placer.streaming.problem import make_problem
 from placer.streaming.program_file import load_program
+from placer.streaming.rules import groups_of
 from placer.streaming.values import meaning_of
 
 
@@ -61,7 +61,7 @@ def main(config: DictConfig) -> None:
     program = load_program(settings.graph)
     if settings.values:
         meaning_of(program)
-    make_problem(program, device)  # refuses wrong input before the solvers are loaded
+    groups_of(program, device)  # refuses wrong input before compiled code and solvers are loaded
     from placer.streaming.report import run_and_report
 
     run_and_report(

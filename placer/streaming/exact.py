@@ -23,7 +23,7 @@ from placer.streaming.mapping import Budget, Found, Mapping
 from placer.streaming.problem import Problem
 
 _LIST_TRIES = 256
-_MOST_CUTS = 20_000
+_MOST_CUTS = 2_000  # more of them slow the solver down
 
 
 def solve(

@@ -16,8 +16,9 @@ from placer.streaming.execute import require_same_values
 from placer.streaming.hybrid import improve_mapping
 from placer.streaming.mapping import Budget, Found, Mapping, require_bound
 from placer.streaming.options import TRAINED_POLICY, MapOptions
-from placer.streaming.problem import InfeasibleError, Problem, make_problem
+from placer.streaming.problem import Problem, make_problem
 from placer.streaming.program import Program
+from placer.streaming.rules import InfeasibleError
 from placer.streaming.slots import anneal_slots
 from placer.streaming.values import meaning_of
 
@@ -105,14 +106,15 @@ def _search(problem: Problem, options: MapOptions) -> Found:
         case "rl":
             return _rl(problem, budget, options)
         case "hybrid":
-            start = _rl(problem, Budget(_POLICY_SHARE * options.time_limit, 1), options)
+            start = _rl(problem, Budget(_POLICY_SHARE * options.time_limit, 1), options, 1.0)
             return improve_mapping(problem, start, budget, seed, workers=options.workers)
         case "auto":
             nothing = Found(None, problem.bounds.total, 0)
             return improve_mapping(problem, nothing, budget, seed, workers=options.workers)
 
 
-def _rl(problem: Problem, budget: Budget, options: MapOptions) -> Found:
+def _rl(problem: Problem, budget: Budget, options: MapOptions, patience: float = 5.0) -> Found:
+    """Samples of the policy; `patience`: seconds for the first ones, whatever the budget."""
     import torch
 
     from placer.streaming.rl.policy_file import load_policy
@@ -123,5 +125,6 @@ def _rl(problem: Problem, budget: Budget, options: MapOptions) -> Found:
     if options.fine_tune:
         return fine_tune(problem, budget, options.seed, policy)
     return sample_mappings(
-        problem, budget, options.seed, policy, samples=options.samples, ranks=options.ranks
-    )
+        problem, budget, options.seed, policy, samples=options.samples, ranks=options.ranks,
+        patience=patience,
+    )  # fmt: skip

@@ -14,9 +14,9 @@ from placer.streaming.device import Device
 from placer.streaming.draw import draw_mapping
 from placer.streaming.mappers import NotFoundError, Result, map_program
 from placer.streaming.options import MapOptions
-from placer.streaming.problem import InfeasibleError
 from placer.streaming.program import Program
 from placer.streaming.result_file import FrontPoint, result_text
+from placer.streaming.rules import InfeasibleError
 
 _MOST_NAMES = 12  # to print
 

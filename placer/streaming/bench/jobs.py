@@ -26,7 +26,7 @@ from placer.streaming.rl.environment import BatchEnv
 
 FEW_TILES, MANY_TILES, FEW_NODES = 16, 64, 24  # wide fan-outs need many tiles
 SAMPLES, RANKS = 64, 2
-TUNED = "rl tuned"  # the policy, trained further on the graph
+TUNED = "rl_tuned"  # the policy, trained further on the graph
 
 
 @dataclass(frozen=True, slots=True)

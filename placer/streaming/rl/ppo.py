@@ -173,7 +173,8 @@ def improve(
     batches = 0
     for _ in range(config.epochs):
         shuffled = torch.randperm(count, generator=generator)
-        for rows in torch.split(shuffled, config.minibatch):
+        for chosen in torch.split(shuffled, config.minibatch):
+            rows = chosen[torch.argsort(games.seen.graph[chosen])]
             part = Games(Seen(*(t[rows] for t in games.seen)), *(t[rows] for t in games[1:]))
             embedded = policy.embed(graphs)
             logits, values = policy(embedded, graphs.is_node, part.seen)

@@ -17,11 +17,12 @@ from placer.streaming.device import Device
 from placer.streaming.generate import growing_network, layered
 from placer.streaming.mapping import Mapping
 from placer.streaming.options import MOST_SEED, require_within
-from placer.streaming.problem import InfeasibleError, Problem, make_problem
+from placer.streaming.problem import Problem, make_problem
 from placer.streaming.rl.environment import BatchEnv
 from placer.streaming.rl.policy import Policy, PolicyConfig
 from placer.streaming.rl.policy_file import read_checkpoint, save_checkpoint, save_policy
 from placer.streaming.rl.ppo import PpoConfig, improve, play
+from placer.streaming.rules import InfeasibleError
 from placer.study.tables import csv_table
 
 CHECKPOINT_FILE, POLICY_FILE, UPDATES_FILE = "checkpoint.pt", "policy.pt", "updates.csv"
@@ -38,8 +39,8 @@ class GraphConfig:
     other_device_share: float = 0.25  # graphs with another ii (3 to 8) or depth (2 to 4)
 
     def __post_init__(self) -> None:
-        require_within(self, ("num_graphs", 1, 4096), ("least_nodes", 2, 1000),
-                       ("most_nodes", self.least_nodes, 1000), ("layered_share", 0, 1),
+        require_within(self, ("num_graphs", 1, 4096), ("least_nodes", 2, 200),
+                       ("most_nodes", self.least_nodes, 200), ("layered_share", 0, 1),
                        ("other_device_share", 0, 1))  # fmt: skip
 
 

@@ -24,12 +24,13 @@ from placer.streaming.hybrid import improve_mapping
 from placer.streaming.mappers import NotFoundError, Result, map_program, require_legal
 from placer.streaming.mapping import Budget, Found, Mapping
 from placer.streaming.options import MapOptions
-from placer.streaming.problem import InfeasibleError, Problem, make_problem
+from placer.streaming.problem import Problem, make_problem
 from placer.streaming.program import Program
 from placer.streaming.program_file import load_program
 from placer.streaming.programs import PROGRAMS, distance, fft, matrix_vector, sorting_network
 from placer.streaming.report import find_front
 from placer.streaming.result_file import spoke_ram
+from placer.streaming.rules import InfeasibleError
 from placer.streaming.slots import anneal_slots
 from placer.streaming.values import meaning_of
 from tests.placer.streaming.cases import graph, problems

@@ -15,8 +15,9 @@ from placer.streaming.device import Device
 from placer.streaming.exact import solve
 from placer.streaming.generate import growing_network
 from placer.streaming.mapping import Budget
-from placer.streaming.problem import InfeasibleError, make_problem
+from placer.streaming.problem import make_problem
 from placer.streaming.program import Program
+from placer.streaming.rules import InfeasibleError
 from tests.placer.streaming.cases import graph, least_cycles
 
 STAR = graph(8, *((0, child) for child in range(1, 8)))
