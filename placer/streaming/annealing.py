@@ -19,7 +19,7 @@ from placer.streaming.problem import Problem, Tables
 FloatArray = NDArray[np.float64]
 
 _HOT, _COLD = 1.5, 0.08  # temperatures in cycles
-_FIRST_ROUND = 2_000  # decodes from hot to cold; each further round is twice as long
+_FIRST_ROUND = 20_000  # decodes from hot to cold; each further round is twice as long
 _DECODES_PER_CALL = 1_000
 _LIST_TRIES, _RANDOM_TRIES = 64, 4096  # for a mapping to begin with
 
