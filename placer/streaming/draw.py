@@ -21,7 +21,8 @@ _COLOURS = (
 )  # fmt: skip
 _PLAIN = "#DDDDDD"
 _CYCLE_INCHES, _TILE_INCHES = 0.34, 0.36
-_MOST_INCHES = 60.0  # of a side; larger mappings are drawn smaller
+_LEAST_INCHES = 5.0  # of the width, for the legend
+_MOST_INCHES = 40.0  # of a side; larger mappings are drawn smaller
 _MOST_TICKS = 40
 
 
@@ -30,7 +31,7 @@ def draw_mapping(result: Result, path: Path) -> None:
     mapping, program = result.mapping, result.problem.program
     lowest, highest = int(mapping.tile.min()), int(mapping.tile.max())
     size = (
-        min(_MOST_INCHES, 1.4 + _CYCLE_INCHES * result.cycles),
+        min(_MOST_INCHES, max(_LEAST_INCHES, 1.4 + _CYCLE_INCHES * result.cycles)),
         min(_MOST_INCHES, 1.2 + _TILE_INCHES * (highest - lowest + 1)),
     )
     turns = 1 + result.cycles // (mapping.ii * _MOST_TICKS)  # between two ticks

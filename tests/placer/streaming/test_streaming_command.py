@@ -116,6 +116,38 @@ def test_unknown_ops_can_be_mapped_without_values(
     assert "3 cycles, lower bound 3, optimal" in out
 
 
+def test_any_op_and_file_name_can_be_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Text that matplotlib would take for mathematics, for hidden labels, or has no signs for."""
+    flow = [{"SEInst": PAIR | {"ops": [op]}} for op in ("$\\frac{", "_", "\u65e5", "x" * 99, "")]
+    path = tmp_path / "a$b$.json"
+    path.write_text(json.dumps({"Program": [{"SyncFlow": flow}]}))
+    output = tmp_path / "m.json"
+    given = (f"graph='{path}'", f"output={output}", "values=false", "mapper=list")
+    assert run(capsys, *given)[::2] == (0, "")
+    assert output.with_suffix(".png").exists()
+
+
+@pytest.mark.slow
+def test_a_long_program_is_drawn_smaller(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, output = tmp_path / "chain.json", tmp_path / "m.json"
+    edges = [[n, n + 1] for n in range(99)]
+    path.write_text(json.dumps({"num_nodes": 100, "edges": edges}))
+    given = (
+        f"graph={path}",
+        f"output={output}",
+        "mapper=list",
+        "time_limit=0",
+        "depth=40",
+        "ii=20",
+    )
+    assert run(capsys, *given)[::2] == (0, "")
+    assert json.loads(output.read_text())["cycles"] > 12_000
+
+
 def test_training_command_writes_a_policy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
