@@ -141,7 +141,7 @@ def test_a_long_program_is_drawn_smaller(
         f"output={output}",
         "mapper=list",
         "time_limit=0",
-        "depth=40",
+        "depth=120",
         "ii=20",
     )
     assert run(capsys, *given)[::2] == (0, "")
