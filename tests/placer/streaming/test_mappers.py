@@ -39,7 +39,7 @@ SHARED = Path(__file__).resolve().parents[4] / "shared/data/streaming_engine/ran
 SEARCHES = (random_mapping, list_schedule, anneal, evolve, anneal_slots)
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(problems(), st.integers(0, 100))
 def test_searches_keep_all_rules_and_values(problem: Problem, seed: int) -> None:
     for search in SEARCHES:

@@ -148,7 +148,7 @@ _DOCUMENTS = (
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_json_is_mapped_or_refused_in_one_line(document: Any) -> None:
     try:
