@@ -55,7 +55,9 @@ def main(config: DictConfig) -> None:
     command = shlex.join(["python", "-m", "placer.streaming.bench", *sys.argv[1:]])
     names = write_report(measured, settings.output, command)
     for title, table in TABLES.values():
-        console.print(screen_table(*table(measured), title))
+        header, rows = table(measured)
+        if rows:
+            console.print(screen_table(header, rows, title))
     console.print(*tables.zero_shot_lines(measured), sep="\n")
     console.print(f"written to {settings.output / REPORT_FILE}")
     if settings.publish is not None:

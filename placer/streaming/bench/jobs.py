@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -204,7 +205,7 @@ def game_speed(nodes: int, games: int = 512) -> dict[str, Any]:
 
 
 def _training_speed(nodes: int, updates: int = 5) -> dict[str, Any]:
-    """Steps of PPO with the network: games, two passes over them, everything; two threads."""
+    """Steps of PPO with the network, by threads: games, two passes over them, everything."""
     import torch
 
     from placer.streaming.rl.policy import Policy, PolicyConfig
@@ -213,7 +214,7 @@ def _training_speed(nodes: int, updates: int = 5) -> dict[str, Any]:
 
     problems = _random_problems(nodes, 8)
     result: dict[str, Any] = {}
-    for threads in (1, 2):
+    for threads in range(1, 1 + min(2, len(os.sched_getaffinity(0)))):
         torch.set_num_threads(threads)
         torch.manual_seed(0)
         policy = Policy(PolicyConfig())

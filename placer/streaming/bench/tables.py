@@ -153,6 +153,8 @@ def speed_table(measured: Sequence[Measured]) -> tuple[Header, Rows]:
     games = {m.job.nodes: m.result["steps_per_second"] for m in of_kind(measured, "game_speed")}
     rows = []
     for item in of_kind(measured, "training_speed"):
-        speeds = (games.get(item.job.nodes, 0), *item.result.values())
-        rows.append((str(item.job.nodes), *(f"{speed:,}" for speed in speeds)))
+        ppo = (item.result.get(f"threads_{threads}") for threads in (1, 2))
+        speeds = (games.get(item.job.nodes), *ppo)
+        cells = ("-" if speed is None else f"{speed:,}" for speed in speeds)
+        rows.append((str(item.job.nodes), *cells))
     return ("nodes", "game alone", "PPO, one thread", "PPO, two threads"), rows
