@@ -79,7 +79,7 @@ adapt: data/model/flow.pt data/dataset_v2/splits.json  ## a model of small learn
 improve: data/model/flow.pt  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
 	$(PYTHON) -m costmodel.improve $(ARGS)
 
-streaming-bench: $(STAMP)  ## map programs to a CGRA with every mapper; ARGS="FOLDER ..." for graphs of your own
+streaming-bench: $(STAMP)  ## map programs to a CGRA with every mapper, about an hour; ARGS="graphs=[FOLDER] ..." (conf/streaming_bench.yaml)
 	$(PYTHON) -m placer.streaming.bench $(ARGS)
 
 tune: $(STAMP)  ## search for better settings of training; ARGS="search.trials=20 ..." (conf/tune.yaml)

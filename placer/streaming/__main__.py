@@ -13,9 +13,9 @@ from placer.errors import InputError
 from placer.files import require_folder
 from placer.streaming.device import Device
 from placer.streaming.options import MapOptions, MapperName
-from placer.streaming.problem import make_problem
 from placer.streaming.program_file import load_program
-from placer.streaming.values import require_known_ops
+from placer.streaming.rules import groups_of
+from placer.streaming.values import meaning_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class StreamingConfig:
     seed: int
     workers: int
     samples: int
+    ranks: int
     policy: Path | None
     fine_tune: bool
     values: bool
@@ -46,7 +47,7 @@ class StreamingConfig:
     def options(self) -> MapOptions:
         return MapOptions(
             self.mapper, self.time_limit, self.seed, self.workers, self.samples, self.policy,
-            self.fine_tune,
+            self.ranks, self.fine_tune,
         )  # fmt: skip
 
 
@@ -56,14 +57,15 @@ def main(config: DictConfig) -> None:
     if settings.output.suffix != ".json":
         raise InputError(f"output={settings.output}; name a .json file")
     require_folder(settings.output.parent)
-    program, device = load_program(settings.graph), settings.device()
+    device, options = settings.device(), settings.options()
+    program = load_program(settings.graph)
     if settings.values:
-        require_known_ops(program)
-    make_problem(program, device)  # refuses wrong input before the solvers are loaded
+        meaning_of(program)
+    groups_of(program, device)  # refuses wrong input before compiled code and solvers are loaded
     from placer.streaming.report import run_and_report
 
     run_and_report(
-        program, device, settings.options(), settings.output,
+        program, device, options, settings.output,
         values=settings.values, front=settings.front,
     )  # fmt: skip
 

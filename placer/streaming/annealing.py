@@ -12,7 +12,7 @@ from placer.hot import hot_loop
 from placer.streaming.board import Board, copy_values, last_start, make_board
 from placer.streaming.bounds import IntArray
 from placer.streaming.construct import list_schedule, random_mapping
-from placer.streaming.decode import Plan, copy_plan, decode, decode_once, mutate, plan_of
+from placer.streaming.decode import FAILED, Plan, copy_plan, decode, decode_once, mutate, plan_of
 from placer.streaming.mapping import Budget, Found, Mapping
 from placer.streaming.problem import Problem, Tables
 
@@ -43,13 +43,14 @@ def anneal(problem: Problem, budget: Budget, seed: int, start: Mapping | None = 
     best_board.tile[:], best_board.start[:] = start.tile, start.start
     cycles = np.array([start.cycles])
     rng, tries, length, step = rng_state(seed), 0, _FIRST_ROUND, 0
+    per_call = problem.tries_per_call(_DECODES_PER_CALL)
     while cycles[0] > goal and not budget.is_spent(tries):
         temperature = _HOT * (_COLD / _HOT) ** (step / length)
         _anneal_moves(
             tables, board, rng, plan, trial, best, energies, goal, temperature,
-            _DECODES_PER_CALL, best_board, cycles,
+            per_call, best_board, cycles,
         )  # fmt: skip
-        tries, step = tries + _DECODES_PER_CALL, step + _DECODES_PER_CALL
+        tries, step = tries + per_call, step + per_call
         if step >= length:
             step, length = 0, 2 * length
             energies[0] = energies[1]
@@ -78,6 +79,12 @@ def _anneal_moves(
         copy_plan(plan, trial)
         mutate(tables, rng, trial)
         energy = decode(tables, board, trial, goal)
+        if energy < FAILED:  # a mapping of fewer cycles may have the higher energy
+            ready = last_start(board, len(board.start)) + tables.depth
+            if ready < cycles[0]:
+                cycles[0] = ready
+                copy_values(board.tile, best_board.tile)
+                copy_values(board.start, best_board.start)
         if energy - energies[0] > -temperature * math.log(1.0 - uniform(rng)):
             continue
         copy_plan(trial, plan)
@@ -85,9 +92,3 @@ def _anneal_moves(
         if energy < energies[1]:
             energies[1] = energy
             copy_plan(trial, best)
-        if math.floor(energy) <= cycles[0]:
-            ready = last_start(board, len(board.start)) + tables.depth
-            if ready < cycles[0]:
-                cycles[0] = ready
-                copy_values(board.tile, best_board.tile)
-                copy_values(board.start, best_board.start)

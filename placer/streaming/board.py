@@ -129,24 +129,21 @@ def _starves_rivals(tables: Tables, board: Board, cluster: int, tile: int) -> bo
     """Would `cluster` on `tile` leave a set of rivals with fewer tiles than members?"""
     if board.free[tile] > tables.cluster_size[cluster]:
         return False
+    num_open = 0  # tiles with room
+    for other in range(tables.num_tiles):
+        num_open += other != tile and board.free[other] > 0
     for c in range(len(tables.clique_first) - 1):
-        waiting = 0
+        waiting, usable = 0, num_open
         is_member = False
         for k in range(tables.clique_first[c], tables.clique_first[c + 1]):
             member = tables.clique[k]
-            waiting += board.cluster_tile[member] == ILLEGAL
             is_member |= member == cluster
-        if not waiting or is_member:
-            continue
-        usable = 0
-        for other in range(tables.num_tiles):
-            if other == tile or board.free[other] == 0:
-                continue
-            is_taken = False
-            for k in range(tables.clique_first[c], tables.clique_first[c + 1]):
-                is_taken |= board.cluster_tile[tables.clique[k]] == other
-            usable += not is_taken
-        if usable < waiting:
+            home = board.cluster_tile[member]
+            if home == ILLEGAL:
+                waiting += 1
+            elif home != tile and board.free[home] > 0:
+                usable -= 1  # no other member may go there; members are on different tiles
+        if usable < waiting and not is_member:
             return True
     return False
 
@@ -156,20 +153,30 @@ def _starves_clusters(tables: Tables, board: Board, cluster: int, tile: int) -> 
     """Would `cluster` on `tile` leave a memory cluster without a tile that has room for it?"""
     for other in range(len(tables.cluster_size)):
         size = tables.cluster_size[other]
-        if size < 2 or other == cluster or board.cluster_tile[other] != ILLEGAL:
+        if size < 2:
+            break  # large clusters come first
+        if other == cluster or board.cluster_tile[other] != ILLEGAL:
             continue
-        is_rival = False
-        for k in range(tables.rival_first[cluster], tables.rival_first[cluster + 1]):
-            is_rival |= tables.rival[k] == other
         has_room = False
         for x in range(tables.num_tiles):
-            room = board.free[x]
-            if x == tile:
-                room = 0 if is_rival else room - tables.cluster_size[cluster]
-            has_room |= room >= size and board.forbidden[other, x] == 0
-        if not has_room:
+            if x != tile and board.free[x] >= size and board.forbidden[other, x] == 0:
+                has_room = True
+                break
+        if not has_room and not _fits_beside(tables, board, other, cluster, tile):
             return True
     return False
+
+
+@hot
+def _fits_beside(tables: Tables, board: Board, other: int, cluster: int, tile: int) -> bool:
+    """May cluster `other` join `cluster` on `tile`?"""
+    room = board.free[tile] - tables.cluster_size[cluster]
+    if room < tables.cluster_size[other] or board.forbidden[other, tile]:
+        return False
+    for k in range(tables.rival_first[cluster], tables.rival_first[cluster + 1]):
+        if tables.rival[k] == other:
+            return False
+    return True
 
 
 @hot

@@ -8,8 +8,10 @@ to t. For a distance m from r to t, child i at position y (r at 0, t at m) gives
 
 with `path_i` the longest path in cycles from child i to t, and `cut_i >= path_i` the bound already
 known. Which y keep this within B is an interval for each child, so whether all children find
-different places is decided by a sweep. The least B over all m is the bound (a "spread cut"). From r
-to the end of the program there is no m: depth + |y| + tail_i.
+different places is decided by a sweep: the next place goes to the child whose interval ends first.
+The least B over all m is the bound (a "spread cut"). From r to the end of the program there is no
+m: depth + |y| + tail_i. Sweeps are counted: a large graph gets no more cuts after the last one that
+is allowed, and its bounds stay valid.
 
 Slots repeat: without hop or wait, a chain on one tile comes back to its first slot after
 P = ii / gcd(depth, ii) instructions. A path of k edges therefore has at least ceil((k + 1) / P) - 1
@@ -30,6 +32,7 @@ IntArray = NDArray[np.int64]
 
 NO_PATH = -1
 UNLIMITED = 1 << 30  # as max_hop
+_MOST_WORK = 200_000_000  # children looked at in sweeps; some tenths of a second
 
 
 class Bounds(NamedTuple):
@@ -56,7 +59,7 @@ def lower_bounds(
     path = np.full((size, size), NO_PATH)
     distance = np.full((size, size), NO_PATH)
     tail = np.zeros(size, np.int64)
-    scratch = np.zeros((4, size + 1), np.int64)
+    scratch = np.zeros((6, size + 1), np.int64)
     hop = UNLIMITED if max_hop is None else max_hop
     period = ii // math.gcd(depth, ii)
     _fill(order, succ_first, succ, cluster, depth, period, hop, path, distance, tail, scratch)
@@ -65,68 +68,66 @@ def lower_bounds(
 
 
 @hot
-def _fits(
-    bound: int,
-    separation: int,
-    paths: IntArray,
-    cuts: IntArray,
-    taken: IntArray,
-    num: int,
-    depth: int,
-    max_hop: int,
-) -> bool:
-    """Do `num` children find different positions so that t starts within `bound` of r?"""
+def _fits(bound: int, separation: int, depth: int, max_hop: int, num: int, rows: IntArray) -> bool:
+    """Do `num` children find different positions so that t starts within `bound` of r?
+
+    `rows`: paths, cuts, and room for the first and last position of each child.
+    """
+    paths, cuts, first, last = rows[0], rows[1], rows[2], rows[3]
     for child in range(num):
-        taken[child] = 0
-    reach = min(bound - depth, max_hop)
-    placed = 0
-    for y in range(-reach, reach + 1):
-        choice, least = -1, UNLIMITED
-        for child in range(num):
-            if taken[child]:
-                continue
-            room = bound - depth - abs(y)
-            if room < cuts[child] or room < paths[child] + abs(y - separation):
-                continue
-            # Last position that this child could still take: the smallest goes first.
-            last = y
-            while last < reach:
-                room = bound - depth - abs(last + 1)
-                if room < cuts[child] or room < paths[child] + abs(last + 1 - separation):
-                    break
-                last += 1
-            if last < least:
-                choice, least = child, last
-        if choice >= 0:
-            taken[choice] = 1
-            placed += 1
-    return placed == num
+        around = bound - depth - cuts[child]  # |y| within it
+        both = bound - depth - paths[child]  # |y| + |y - separation| within it
+        if around < 0 or both < separation:
+            return False
+        first[child] = max(-around, -((both - separation) // 2), -max_hop)
+        last[child] = min(around, (both + separation) // 2, max_hop)
+    y = -UNLIMITED
+    for placed in range(num):
+        next_first = UNLIMITED
+        for child in range(placed, num):
+            next_first = min(next_first, first[child])
+        y = max(y + 1, next_first)
+        chosen = -1
+        for child in range(placed, num):
+            if first[child] <= y and (chosen < 0 or last[child] < last[chosen]):
+                chosen = child
+        if last[chosen] < y:
+            return False
+        first[chosen], last[chosen] = first[placed], last[placed]
+    return True
 
 
 @hot
-def _least_bound(
-    low: int,
-    direct: int,
-    paths: IntArray,
-    cuts: IntArray,
-    taken: IntArray,
-    num: int,
-    depth: int,
-    max_hop: int,
-) -> int:
-    """Least bound over all separations of r and t; `direct` is the longest path between them."""
+def _least_bound(low: int, direct: int, depth: int, max_hop: int, num: int, rows: IntArray) -> int:
+    """Least bound over all separations of r and t; `direct` is the longest path between them.
+
+    `rows[4, 0]` counts the work; `low` when there was too much of it.
+    """
+    work = rows[4]
     best = UNLIMITED
     separation = 0
-    while direct + separation < best and separation <= 2 * max_hop:
-        bound = max(low, direct + separation)
-        while bound < best and not _fits(
-            bound, separation, paths, cuts, taken, num, depth, max_hop
-        ):
-            bound += 1
-        best = min(best, bound)
+    while direct + separation < best and separation <= 2 * max_hop and best > low:
+        least = max(low, direct + separation)  # may fit
+        if best < UNLIMITED:
+            most = best - 1  # if that does not fit, this separation is no better
+        else:
+            most = least
+            while not _fits(most, separation, depth, max_hop, num, rows):
+                most += num
+                work[0] += num * num
+        work[0] += num * num
+        if work[0] > _MOST_WORK:
+            return low
+        if _fits(most, separation, depth, max_hop, num, rows):
+            while least < most:
+                middle = (least + most) // 2
+                work[0] += num * num
+                if _fits(middle, separation, depth, max_hop, num, rows):
+                    most = middle
+                else:
+                    least = middle + 1
+            best = most
         separation += 1
-        if best <= low:
-            break
     return best
 
 
@@ -146,7 +147,7 @@ def _fill(
 ) -> None:
     """Fill `path`, `distance` and `tail`, last nodes first."""
     size = len(order)
-    paths, cuts, taken, children = scratch[0], scratch[1], scratch[2], scratch[3]
+    paths, cuts, mark = scratch[0], scratch[1], scratch[5]
     for position in range(size - 1, -1, -1):
         r = order[position]
         path[r, r] = distance[r, r] = 0
@@ -169,12 +170,8 @@ def _fill(
                 child = succ[e]
                 if t < size and distance[child, t] == NO_PATH:
                     continue
-                is_new = True
-                for k in range(num):
-                    if cluster[children[k]] == cluster[child]:
-                        is_new = False
-                if is_new:
-                    children[num] = child
+                if mark[cluster[child]] != position * (size + 1) + t + 1:  # one of each cluster
+                    mark[cluster[child]] = position * (size + 1) + t + 1
                     cuts[num] = tail[child] if t == size else distance[child, t]
                     paths[num] = -UNLIMITED if t == size else path[child, t]
                     num += 1
@@ -182,7 +179,7 @@ def _fill(
                 continue
             low = tail[r] if t == size else distance[r, t]
             direct = low if t == size else path[r, t]
-            least = _least_bound(low, direct, paths, cuts, taken, num, depth, max_hop)
+            least = _least_bound(low, direct, depth, max_hop, num, scratch)
             if t == size:
                 tail[r] = max(tail[r], least)
             else:

@@ -38,10 +38,9 @@ def _many(problem: Problem, budget: Budget, seed: int, *, is_random: bool) -> Fo
     priority = np.zeros(size)
     best, record = make_board(problem), np.array([UNLIMITED])
     rng = rng_state(seed)
-    tries = 0
+    tries, per_call = 0, problem.tries_per_call(_TRIES_PER_CALL)
     while not tries or not (budget.is_spent(tries) or record[0] == problem.bounds.total):
-        wanted = _TRIES_PER_CALL if budget.tries is None else budget.tries - tries
-        count = min(_TRIES_PER_CALL, wanted)
+        count = per_call if budget.tries is None else min(per_call, budget.tries - tries)
         is_plain = tries == 0 and not is_random
         _construct_many(
             problem.tables, board, rng, waiting, ready, priority, count, is_random, is_plain,

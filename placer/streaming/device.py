@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from placer.errors import InputError
+from placer.streaming.options import require_within
+
+MOST_TILES, MOST_CYCLES = 4096, 1024  # so that tables of all slots stay small
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +26,8 @@ class Device:
     max_hop: int | None = None  # longest tile distance of an edge; None: forwarded for free
 
     def __post_init__(self) -> None:
-        for name, least in (("tiles", 1), ("ii", 1), ("depth", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name}={getattr(self, name)}; allowed {least} or more")
+        require_within(
+            self, ("tiles", 1, MOST_TILES), ("ii", 1, MOST_CYCLES), ("depth", 1, MOST_CYCLES)
+        )
         if self.max_hop is not None and self.max_hop < 0:
             raise InputError(f"max_hop={self.max_hop}; allowed 0 or more, or null for no limit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,20 @@ _COLOURS = (
 )  # fmt: skip
 _PLAIN = "#DDDDDD"
 _CYCLE_INCHES, _TILE_INCHES = 0.34, 0.36
+_LEAST_INCHES = 5.0  # of the width, for the legend
+_MOST_INCHES = 40.0  # of a side; larger mappings are drawn smaller
+_MOST_TICKS = 40
 
 
 def draw_mapping(result: Result, path: Path) -> None:
     """Write the picture as PNG or SVG, by the suffix of `path`."""
     mapping, program = result.mapping, result.problem.program
     lowest, highest = int(mapping.tile.min()), int(mapping.tile.max())
-    size = (1.4 + _CYCLE_INCHES * result.cycles, 1.2 + _TILE_INCHES * (highest - lowest + 1))
+    size = (
+        min(_MOST_INCHES, max(_LEAST_INCHES, 1.4 + _CYCLE_INCHES * result.cycles)),
+        min(_MOST_INCHES, 1.2 + _TILE_INCHES * (highest - lowest + 1)),
+    )
+    turns = 1 + result.cycles // (mapping.ii * _MOST_TICKS)  # between two ticks
     with rc_context({"svg.hashsalt": "streaming"}):
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
@@ -42,12 +50,14 @@ def draw_mapping(result: Result, path: Path) -> None:
             )  # fmt: skip
         axes.set_xlim(-0.3, result.cycles + 0.3)
         axes.set_ylim(lowest - 0.6, highest + 0.6)
-        axes.set_xticks(range(0, result.cycles + 1, mapping.ii))
+        axes.set_xticks(range(0, result.cycles + 1, mapping.ii * turns))
         axes.set_yticks(range(lowest, highest + 1, 1 + (highest - lowest) // 20))
         axes.grid(axis="x", color="#BBBBBB", linewidth=0.8)
         axes.set_xlabel(f"cycle (a thread starts every {mapping.ii})")
         axes.set_ylabel("tile")
-        axes.set_title(f"{program.name}: {result.cycles} cycles, at least {result.bound}")
+        axes.set_title(
+            f"{program.name}: {result.cycles} cycles, at least {result.bound}", parse_math=False
+        )
         axes.set_axisbelow(True)
         buffer = BytesIO()
         kind = path.suffix.removeprefix(".")
@@ -61,14 +71,24 @@ def _draw_boxes(axes: Axes, result: Result) -> None:
     """A box in the cycle of the start, with the node id, and a bar until the result is ready."""
     mapping, program = result.mapping, result.problem.program
     first_ops = [str(item.ops[0]) if item.ops else "" for item in program.instructions]
-    kinds = sorted(set(first_ops) - {""})
+    kinds = [op for op, _ in Counter(filter(None, first_ops)).most_common(len(_COLOURS))]
+    colours = dict(zip(sorted(kinds), _COLOURS, strict=False))
     for node, op in enumerate(first_ops):
-        colour = _COLOURS[kinds.index(op) % len(_COLOURS)] if op else _PLAIN
+        colour = colours.get(op, _PLAIN)
         start, tile = int(mapping.start[node]), int(mapping.tile[node])
         box: dict[str, Any] = {"facecolor": colour, "edgecolor": "#666666", "linewidth": 0.6}
         axes.add_patch(Rectangle((start, tile - 0.12), mapping.depth, 0.24, alpha=0.5, **box))
         axes.add_patch(Rectangle((start, tile - 0.38), 1, 0.76, zorder=3.5, **box))
         axes.text(start + 0.5, tile, str(node), ha="center", va="center", fontsize=7, zorder=4)
     if kinds:
-        entries = [Patch(color=_COLOURS[k % len(_COLOURS)], label=op) for k, op in enumerate(kinds)]
-        axes.legend(handles=entries, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        legend = axes.legend(
+            [Patch(color=colour) for colour in colours.values()], [_label(op) for op in colours],
+            loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False,
+        )  # fmt: skip
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+
+def _label(op: str) -> str:
+    """Ops may be any text; fonts have few of its signs."""
+    return op.encode("ascii", "replace").decode().lstrip("_")[:24] or "?"

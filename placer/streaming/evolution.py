@@ -32,12 +32,12 @@ def evolve(problem: Problem, budget: Budget, seed: int) -> Found:
     best.tile[:], best.start[:] = start.tile, start.start
     child = Plan(*(part.copy() for part in first))
     rng, board, tries = rng_state(seed), make_board(problem), 0
+    per_call = problem.tries_per_call(_CHILDREN_PER_CALL)
     while cycles[0] > goal and not budget.is_spent(tries):
         _evolve_children(
-            tables, board, rng, everyone, energies, child, goal, _CHILDREN_PER_CALL, best,
-            cycles,
+            tables, board, rng, everyone, energies, child, goal, per_call, best, cycles
         )  # fmt: skip
-        tries += _CHILDREN_PER_CALL
+        tries += per_call
     mapping = Mapping(best.tile, best.start, problem.device.ii, problem.device.depth)
     return Found(mapping, goal, tries)
 

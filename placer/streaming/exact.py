@@ -11,18 +11,19 @@ The line looks the same from everywhere and from both sides: tiles are counted f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping as MappingOf
 
 import numpy as np
 from ortools.sat.python import cp_model
 
-from placer.streaming.bounds import NO_PATH, UNLIMITED, IntArray
+from placer.streaming.bounds import UNLIMITED, IntArray
 from placer.streaming.construct import list_schedule
 from placer.streaming.mapping import Budget, Found, Mapping
 from placer.streaming.problem import Problem
 
 _LIST_TRIES = 256
-_MOST_CYCLES_PER_NODE = 4  # horizon without a known mapping, times depth + ii
+_MOST_CUTS = 2_000  # more of them slow the solver down
 
 
 def solve(
@@ -42,16 +43,14 @@ def solve(
         known = list_schedule(problem, Budget(0.1 * budget.remaining, _LIST_TRIES), seed).mapping
     low = max(bound, problem.bounds.total)
     if known is not None and known.cycles <= low:
-        return Found(known, known.cycles, 0)
+        return Found(known, low, 0)
     model = _Model(problem, known, low)
     is_infeasible, better, proved = model.solve(budget.remaining, seed, workers)
     if is_infeasible:
         if known is None:
             return Found(None, low, 0, is_infeasible=True)
         return Found(known, known.cycles, 0)
-    best = better or known
-    low = max(low, proved)
-    return Found(best, low if best is None else min(low, best.cycles), 1)
+    return Found(better or known, max(low, proved), 1)
 
 
 def repair(
@@ -83,10 +82,11 @@ class _Model:
         children = problem.program.successors[root] or (root,)
         self._root = int(tables.cluster[root])
         self._turned = int(tables.cluster[max(children, key=lambda n: bounds.tail[n])])
-        most = problem.num_nodes * _MOST_CYCLES_PER_NODE * (tables.depth + tables.ii)
-        horizon = most if known is None else known.cycles - 1
         new = self.model.new_int_var
         reach = tables.num_tiles - 1
+        # Without a known mapping: a path through all nodes, each after the longest hop and wait.
+        slowest = tables.depth + min(reach, tables.max_hop) + tables.ii
+        horizon = problem.num_nodes * slowest if known is None else known.cycles - 1
         lowest = new(-reach, 0, "lowest")
         self.tile = [new(-reach, reach, f"x{c}") for c in range(len(tables.cluster_size))]
         for tile in self.tile:
@@ -145,18 +145,16 @@ class _Model:
         self.model.add(self.tile[self._turned] <= 0)
 
     def _add_cuts(self) -> None:
-        """Distances that do not follow from those of the children."""
-        bounds, program = self._problem.bounds, self._problem.program
-        depth = self._problem.tables.depth
-        for r in range(self._problem.num_nodes):
-            for t in np.flatnonzero(bounds.distance[r] > 0):
-                implied = max(
-                    depth + bounds.distance[child, t]
-                    for child in program.successors[r]
-                    if bounds.distance[child, t] != NO_PATH
-                )
-                if bounds.distance[r, t] > implied:
-                    self.model.add(self.start[t] - self.start[r] >= int(bounds.distance[r, t]))
+        """Distances that do not follow from those of the children; the most telling ones."""
+        distance, depth = self._problem.bounds.distance, self._problem.tables.depth
+        gain = np.zeros_like(distance)
+        for r, children in enumerate(self._problem.program.successors):
+            if children:
+                gain[r] = distance[r] - depth - distance[list(children)].max(axis=0)
+        gain[distance <= 0] = 0
+        for k in np.argsort(-gain, axis=None, kind="stable")[: min(_MOST_CUTS, (gain > 0).sum())]:
+            r, t = divmod(int(k), len(gain))
+            self.model.add(self.start[t] - self.start[r] >= int(distance[r, t]))
 
     def _add_hint(self, known: Mapping) -> None:
         for start, cycle in zip(self.start, known.start, strict=True):
@@ -180,7 +178,8 @@ class _Model:
         status = solver.status_name(solver.solve(self.model))
         if status == "MODEL_INVALID":
             raise RuntimeError(f"CP-SAT refuses the model: {self.model.validate()}")
-        bound = round(solver.best_objective_bound)
+        bound = solver.best_objective_bound
+        bound = math.ceil(bound - 1e-6) if math.isfinite(bound) else 0
         if status not in ("OPTIMAL", "FEASIBLE"):
             return status == "INFEASIBLE", None, bound
         tables = self._problem.tables

@@ -12,13 +12,21 @@ from placer.streaming.construct import list_schedule, random_mapping
 from placer.streaming.device import Device
 from placer.streaming.evolution import evolve
 from placer.streaming.exact import solve
+from placer.streaming.execute import require_same_values
 from placer.streaming.hybrid import improve_mapping
-from placer.streaming.mapping import Budget, Found, Mapping
-from placer.streaming.options import MapOptions
-from placer.streaming.problem import InfeasibleError, Problem, make_problem
+from placer.streaming.mapping import Budget, Found, Mapping, require_bound
+from placer.streaming.options import TRAINED_POLICY, MapOptions
+from placer.streaming.problem import Problem, make_problem
 from placer.streaming.program import Program
+from placer.streaming.rules import InfeasibleError
 from placer.streaming.slots import anneal_slots
-from placer.streaming.values import require_known_ops, require_same_values
+from placer.streaming.values import meaning_of
+
+_POLICY_SHARE = 0.25  # of the time of the hybrid, for one batch of samples
+
+
+class NotFoundError(InputError):
+    """A mapper came to no mapping in its time; there may be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,7 @@ class Result:
     bound: int  # no mapping takes fewer cycles
     tries: int  # mappings that were looked at
     seconds: float
+    made_up: tuple[str, ...] | None  # names that random values stood for; None: values not checked
 
     @property
     def gap(self) -> float:
@@ -43,11 +52,10 @@ def map_program(
 ) -> Result:
     """Map a program; with `values` the mapping is also executed and its results compared.
 
-    Raises InfeasibleError when there is no mapping, InputError when none was found in time.
+    Raises InfeasibleError when there is no mapping, NotFoundError when none was found in time.
     """
     began = time.monotonic()
-    if values:
-        require_known_ops(program)
+    meaning = meaning_of(program) if values else None
     problem = make_problem(program, device)
     found = _search(problem, options)
     if found.is_infeasible:
@@ -56,18 +64,19 @@ def map_program(
             f"timing={device.timing}, max_hop={device.max_hop} (proved by the exact mapper)"
         )
     if found.mapping is None:
-        raise InputError(
+        raise NotFoundError(
             f"mapper={options.mapper} found no mapping within time_limit={options.time_limit}; "
             "give it more time, or use mapper=exact"
         )
     verdict = require_legal(problem, found.mapping)
-    if values:
+    if meaning is not None:
         tile, spoke = found.mapping.tile.tolist(), found.mapping.spoke.tolist()
-        require_same_values(program, device, tile, spoke, verdict.start)
+        require_same_values(meaning, device, tile, spoke, verdict.start)
     checked = found.mapping.with_start(verdict.start)
-    bound = min(found.bound, verdict.cycles)
+    require_bound(found.bound, verdict.cycles)
     seconds = time.monotonic() - began
-    return Result(problem, checked, verdict.cycles, bound, found.tries, seconds)
+    made_up = None if meaning is None else tuple(meaning.made_up)
+    return Result(problem, checked, verdict.cycles, found.bound, found.tries, seconds, made_up)
 
 
 def require_legal(problem: Problem, mapping: Mapping) -> Verdict:
@@ -97,21 +106,25 @@ def _search(problem: Problem, options: MapOptions) -> Found:
         case "rl":
             return _rl(problem, budget, options)
         case "hybrid":
-            start = _rl(problem, Budget(0.0), options)
+            start = _rl(problem, Budget(_POLICY_SHARE * options.time_limit, 1), options, 1.0)
             return improve_mapping(problem, start, budget, seed, workers=options.workers)
         case "auto":
             nothing = Found(None, problem.bounds.total, 0)
             return improve_mapping(problem, nothing, budget, seed, workers=options.workers)
 
 
-def _rl(problem: Problem, budget: Budget, options: MapOptions) -> Found:
+def _rl(problem: Problem, budget: Budget, options: MapOptions, patience: float = 5.0) -> Found:
+    """Samples of the policy; `patience`: seconds for the first ones, whatever the budget."""
     import torch
 
-    from placer.streaming.rl.policy_file import TRAINED_POLICY, load_policy
+    from placer.streaming.rl.policy_file import load_policy
     from placer.streaming.rl.sample import fine_tune, sample_mappings
 
     torch.set_num_threads(1)  # the products are small: more threads take longer
     policy = load_policy(options.policy or TRAINED_POLICY)
-    if options.fine_tune and budget.seconds > 0:
+    if options.fine_tune:
         return fine_tune(problem, budget, options.seed, policy)
-    return sample_mappings(problem, budget, options.seed, policy, samples=options.samples)
+    return sample_mappings(
+        problem, budget, options.seed, policy, samples=options.samples, ranks=options.ranks,
+        patience=patience,
+    )  # fmt: skip

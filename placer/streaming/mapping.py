@@ -34,6 +34,12 @@ class Mapping:
         return Mapping(self.tile, np.array(start), self.ii, self.depth)
 
 
+def require_bound(bound: int, cycles: int) -> None:
+    """RuntimeError when a legal mapping takes fewer cycles than a bound says is possible."""
+    if cycles < bound:
+        raise RuntimeError(f"a lower bound is wrong: {bound} cycles, but a mapping takes {cycles}")
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a mapper found: no mapping when its time was too short or there is none."""
@@ -42,6 +48,10 @@ class Found:
     bound: int  # no mapping takes fewer cycles
     tries: int  # mappings that were looked at
     is_infeasible: bool = False  # proved that there is no mapping
+
+    def __post_init__(self) -> None:
+        if self.mapping is not None:
+            require_bound(self.bound, self.mapping.cycles)
 
     @property
     def is_optimal(self) -> bool:

@@ -20,15 +20,24 @@ from typing import Any
 
 from placer.errors import InputError
 from placer.files import parse_object, read_text
-from placer.streaming.program import Instruction, Program
+from placer.streaming.program import Instruction, Number, Program
 
-_MOST_NODES = 100_000
+_MOST_NODES = 2_000  # bounds are tables of all pairs
+_MOST_NUMBER = 1e300
 
 
 def load_program(path: Path) -> Program:
-    """The program in a JSON file; InputError names the file and says what is wrong with it."""
-    text = read_text(path)
+    """The program in a JSON file, or in one of `torch.export.save` (.pt2).
+
+    InputError names the file and says what is wrong with it.
+    """
+    is_exported = path.suffix == ".pt2"
+    text = "" if is_exported else read_text(path)
     try:
+        if is_exported:
+            from placer.streaming.from_torch import load_exported
+
+            return load_exported(path)
         return from_json(text, path.stem.removesuffix("_ir"))
     except InputError as error:
         raise InputError(f"graph file {path}: {error}") from error
@@ -86,6 +95,7 @@ def _read_program(document: dict[str, Any], name: str) -> Program:
     for flow, entry in enumerate(_get(document, "Program", list)):
         items = _get(entry, "SyncFlow", list, where=f"flow {flow}")
         first = len(instructions)
+        _require_size(first + len(items))
         after: set[tuple[int, int]] = set()
         before: set[tuple[int, int]] = set()
         for index, item in enumerate(items):
@@ -105,58 +115,77 @@ def _read_program(document: dict[str, Any], name: str) -> Program:
         variable: tuple(n for n, item in enumerate(instructions) if variable in item.uses)
         for variable in memories
     }
-    contents = {
-        variable: tuple(map(float, _numbers(_get(details, "data", list, [], variable), variable)))
-        for variable, details in memories.items()
-    }
+    contents = {variable: _data(details, variable) for variable, details in memories.items()}
     return Program(name, tuple(instructions), tuple(sorted(edges)), readers, contents)
 
 
 def _read_plain(document: dict[str, Any], name: str) -> Program:
     num_nodes = _get(document, "num_nodes", int)
-    if not 0 < num_nodes <= _MOST_NODES:
-        raise InputError(f"num_nodes is {num_nodes}; allowed 1 to {_MOST_NODES}")
+    _require_size(num_nodes)
     edges = set()
     for edge in _get(document, "edges", list):
         if not (isinstance(edge, list) and len(edge) == 2 and all(type(n) is int for n in edge)):
-            raise InputError(f"edge {edge!r}; write [from, to]")
+            raise InputError(f"edge {_short(edge)}; write [from, to]")
         edges.add((edge[0], edge[1]))
-    memories = {
-        variable: tuple(sorted(set(_numbers(nodes, variable))))
-        for variable, nodes in _get(document, "tile_memory", dict, {}).items()
-    }
-    if any(type(node) is not int for nodes in memories.values() for node in nodes):
-        raise InputError("tile_memory must map variables to lists of node ids")
+    memories = {}
+    for variable, nodes in _get(document, "tile_memory", dict, {}).items():
+        if not isinstance(nodes, list) or any(type(node) is not int for node in nodes):
+            where = f"tile memory {_short(variable)}"
+            raise InputError(f"{where} has {_short(nodes)}; expected a list of node ids")
+        memories[variable] = tuple(sorted(set(nodes)))
     return Program(name, (Instruction(),) * num_nodes, tuple(sorted(edges)), memories)
+
+
+def _require_size(num_nodes: int) -> None:
+    if not 0 <= num_nodes <= _MOST_NODES:
+        raise InputError(f"the graph has {num_nodes} nodes; allowed 1 to {_MOST_NODES}")
 
 
 def _instruction(details: dict[str, Any], flow: int, where: str) -> Instruction:
     ops = _get(details, "ops", list, [], where)
     uses, defines = (_get(details, key, list, [], where) for key in ("SEInstUse", "SEInstDefine"))
     return Instruction(
-        tuple(op if type(op) in (int, float) else str(op) for op in ops),
+        tuple(_number(op, where) if type(op) in (int, float) else str(op) for op in ops),
         tuple(map(str, uses)), tuple(map(str, defines)), flow,
     )  # fmt: skip
+
+
+def _number(value: Number, where: str) -> Number:
+    """An int may have any number of digits, and Python's JSON knows Infinity."""
+    if not -_MOST_NUMBER <= value <= _MOST_NUMBER:
+        raise InputError(f"{where}: a number is too large; allowed up to {_MOST_NUMBER:.0e}")
+    return value
 
 
 def _indices(details: dict[str, Any], key: str, size: int, where: str) -> list[int]:
     indices: list[int] = _get(details, key, list, where=where)
     for index in indices:
         if type(index) is not int or not 0 <= index < size:
-            raise InputError(f"{where}: {key} has {index!r}; allowed 0 to {size - 1}, in its flow")
+            raise InputError(
+                f"{where}: {key} has {_short(index)}; allowed 0 to {size - 1}, in its flow"
+            )
     return indices
 
 
-def _numbers(values: Any, variable: str) -> list[Any]:
-    if not isinstance(values, list) or any(type(v) not in (int, float) for v in values):
-        raise InputError(f"tile memory {variable!r} has {values!r}; expected a list of numbers")
-    return values
+def _data(details: Any, variable: str) -> tuple[float, ...]:
+    """What a tile memory holds; empty when the file has no numbers for it, only its name counts."""
+    data = details.get("data") if isinstance(details, dict) else None
+    values: list[Any] = data if isinstance(data, list) else [data]
+    if any(type(value) not in (int, float) for value in values):
+        return ()
+    where = f"tile memory {_short(variable)}"
+    return tuple(float(_number(value, where)) for value in values)
 
 
 def _get(entry: Any, key: str, kind: type, default: Any = None, where: str = "the file") -> Any:
     if not isinstance(entry, dict):
-        raise InputError(f"{where}: expected an object with {key!r}, seen {entry!r}")
+        raise InputError(f"{where}: expected an object with {key!r}, seen {_short(entry)}")
     value = entry.get(key, default)
     if type(value) is not kind:
-        raise InputError(f"{where}: {key!r} must be a {kind.__name__}, seen {value!r}")
+        raise InputError(f"{where}: {key!r} must be a {kind.__name__}, seen {_short(value)}")
     return value
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

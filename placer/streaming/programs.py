@@ -1,13 +1,19 @@
 """Programs written for this project: small kernels, instruction by instruction.
 
-`data/inputs/streaming` holds each of them as a file that the command reads.
+`data/inputs/streaming` holds each of them as a file; `python -m placer.streaming.programs` writes
+them anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+from placer.files import write_atomic
 from placer.streaming.program import Instruction, Number, Program
+from placer.streaming.program_file import to_json
+
+INPUTS = Path(__file__).resolve().parents[2] / "data/inputs/streaming"
 
 
 class ProgramBuilder:
@@ -55,17 +61,18 @@ class ProgramBuilder:
 
 
 def vector_add() -> Program:
-    """c = a + b with index arithmetic: three flows that each load, add or store."""
+    """c = a + b: two flows load, the third gets a and b over the asynchronous fabric and stores.
+
+    Memory outside of the tiles is not modelled: a load or store hands on its first operand.
+    """
     b = ProgramBuilder()
-    for flow, name in enumerate("ab"):
-        if flow:
-            b.next_flow()
-        b.add("address", "add", f"base_{name}", "index")
-        b.add(name, "mov", "address")
-    b.next_flow()
-    b.add("sum", "add", "loaded_a", "loaded_b")
-    b.add("address", "add", "base_c", "sum")
-    b.add("done", "mov", "sum")
+    for name in "ab":
+        b.add(f"address_{name}", "add", f"base_{name}", "index")
+        b.add(name, "mov", f"address_{name}")
+        b.next_flow()
+    b.add("sum", "add", "a", "b")
+    b.add("address_c", "add", "base_c", "index")
+    b.add("c", "mov", "sum", "address_c")
     return b.build("vector_add")
 
 
@@ -92,14 +99,19 @@ def multiply_add() -> Program:
 
 
 def fir(taps: int = 6) -> Program:
-    """Finite impulse response filter: products with coefficients in one tile memory, added up."""
+    """Finite impulse response filter y = sum_k h_k x_k, with x_k the sample k threads ago.
+
+    A thread brings the window of samples; each coefficient is in a tile memory.
+    """
     b = ProgramBuilder()
-    b.memory("h", *(1.0 / (1 + k) for k in range(taps)))
-    b.add("t0", "mov", "x0")
-    total = b.add("p0", "mul sum", "t0", "h")
-    for k in range(1, taps):
-        b.add(f"t{k}", "add", f"t{k - 1}", constant=k)
-        total = b.add(f"p{k}", "mul add", f"t{k}", f"x{k}", total)
+    total = ""
+    for k in range(taps):
+        coefficient = b.memory(f"h{k}", 1.0 / (1 + k))
+        sample = b.add(f"s{k}", "mov", f"x{k}")
+        if k:
+            total = b.add(f"y{k}", "mul add", sample, coefficient, total)
+        else:
+            total = b.add("y0", "mul", sample, coefficient)
     return b.build("fir")
 
 
@@ -220,3 +232,14 @@ PROGRAMS: tuple[Callable[[], Program], ...] = (
     vector_add, distance, multiply_add, fir, fft, inverse_fft, fft4, matrix_vector, softmax_row,
     sorting_network, table_lookup,
 )  # fmt: skip
+
+
+def main(folder: Path) -> None:
+    """Entry point."""
+    for build in PROGRAMS:
+        program = build()
+        write_atomic(folder / f"{program.name}.json", to_json(program))
+
+
+if __name__ == "__main__":
+    main(INPUTS)

@@ -12,11 +12,13 @@ from placer.command import make_console
 from placer.files import make_folder, write_atomic
 from placer.streaming.device import Device
 from placer.streaming.draw import draw_mapping
-from placer.streaming.mappers import Result, map_program
+from placer.streaming.mappers import NotFoundError, Result, map_program
 from placer.streaming.options import MapOptions
-from placer.streaming.problem import InfeasibleError
 from placer.streaming.program import Program
-from placer.streaming.result_file import result_text
+from placer.streaming.result_file import FrontPoint, result_text
+from placer.streaming.rules import InfeasibleError
+
+_MOST_NAMES = 12  # to print
 
 
 def run_and_report(
@@ -40,18 +42,19 @@ def run_and_report(
     console.print(f"written to {output}, picture {picture}")
 
 
-def find_front(program: Program, device: Device, options: MapOptions) -> list[Result]:
+def find_front(program: Program, device: Device, options: MapOptions) -> list[FrontPoint]:
     """The best mapping for every initiation interval up to that of the device."""
     front = []
     for ii in range(1, device.ii + 1):
         try:
-            front.append(map_program(program, replace(device, ii=ii), options, values=False))
-        except InfeasibleError:
-            continue
+            result = map_program(program, replace(device, ii=ii), options, values=False)
+            front.append(FrontPoint(ii, result.cycles, result.bound))
+        except (InfeasibleError, NotFoundError) as error:
+            front.append(FrontPoint(ii, None, None, str(error)))
     return front
 
 
-def show(console: Console, result: Result, front: list[Result]) -> None:
+def show(console: Console, result: Result, front: list[FrontPoint]) -> None:
     problem = result.problem
     for warning in problem.warnings:
         console.print(f"warning: {warning}")
@@ -60,8 +63,13 @@ def show(console: Console, result: Result, front: list[Result]) -> None:
         f"{problem.program.name}: {problem.num_nodes} instructions, {result.cycles} cycles, "
         f"lower bound {result.bound}, {state}, {result.seconds:.1f} s"
     )
+    if result.made_up:
+        names = ", ".join(map(repr, result.made_up[:_MOST_NAMES]))
+        more = ", ..." if len(result.made_up) > _MOST_NAMES else ""
+        console.print(f"values are right with random numbers for {names}{more}")
     if front:
-        table = Table("ii", "cycles", "lower bound")
+        table = Table("ii", "cycles", "lower bound", "")
         for point in front:
-            table.add_row(*map(str, (point.problem.device.ii, point.cycles, point.bound)))
+            found = ("-", "-") if point.cycles is None else (str(point.cycles), str(point.bound))
+            table.add_row(str(point.ii), *found, point.reason)
         console.print(table)

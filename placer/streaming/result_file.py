@@ -2,20 +2,22 @@
 
     {"schema": 1, "program": "fft", "device": {...}, "mapper": "exact", "seed": 0,
      "cycles": 22, "bound": 22, "gap": 0.0, "seconds": 0.4, "tries": 1, "warnings": [],
+     "made_up": ["base", ...],
      "tile": [...], "spoke": [...], "start": [...],
      "spoke_ram": [{"tile": 3, "entries": [{"spoke": 0, "instruction": 5, "ops": ["add"],
                     "master_input": "up1", "outputs": ["feedback", "down2"]}, ...]}, ...]}
 
 Links lead to the tiles one and two away: up is to higher numbers. A result for a tile farther away
 leaves on the longer link and is passed on. The master input is where the last operand comes from;
-`base` starts a thread.
+`base` starts a thread. `made_up` are the names that random numbers stood for when values were
+compared; null: they were not compared.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from placer.streaming.mappers import Result
@@ -26,7 +28,17 @@ from placer.streaming.program import Program
 SCHEMA_VERSION = 1
 
 
-def result_text(result: Result, options: MapOptions, front: Sequence[Result] = ()) -> str:
+@dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """What one initiation interval came to."""
+
+    ii: int
+    cycles: int | None  # None: no mapping
+    bound: int | None
+    reason: str = ""  # why there is no mapping
+
+
+def result_text(result: Result, options: MapOptions, front: Sequence[FrontPoint] = ()) -> str:
     """The file; `front` adds the cycles for other initiation intervals."""
     problem, mapping = result.problem, result.mapping
     document: dict[str, Any] = {
@@ -41,16 +53,14 @@ def result_text(result: Result, options: MapOptions, front: Sequence[Result] = (
         "seconds": round(result.seconds, 3),
         "tries": result.tries,
         "warnings": list(problem.warnings),
+        "made_up": None if result.made_up is None else list(result.made_up),
         "tile": mapping.tile.tolist(),
         "spoke": mapping.spoke.tolist(),
         "start": mapping.start.tolist(),
         "spoke_ram": spoke_ram(problem.program, mapping),
     }
     if front:
-        document["front"] = [
-            {"ii": point.problem.device.ii, "cycles": point.cycles, "bound": point.bound}
-            for point in front
-        ]
+        document["front"] = [asdict(point) for point in front]
     return json.dumps(document, indent=1) + "\n"
 
 

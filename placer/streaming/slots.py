@@ -30,13 +30,13 @@ def anneal_slots(problem: Problem, budget: Budget, seed: int) -> Found:
     best, cycles = state.copy(), np.array([start.cycles])
     order = np.array(problem.program.order)
     energy = np.array([float(start.cycles)])
-    rng, tries = rng_state(seed), 0
+    rng, tries, per_call = rng_state(seed), 0, problem.tries_per_call(_MOVES_PER_CALL)
     while cycles[0] > problem.bounds.total and not budget.is_spent(tries):
         temperature = _HOT * (_COLD / _HOT) ** (tries % _ROUND / _ROUND)
         _anneal_moves(
-            problem.tables, order, state, best, cycles, energy, rng, temperature, _MOVES_PER_CALL
+            problem.tables, order, state, best, cycles, energy, rng, temperature, per_call
         )
-        tries += _MOVES_PER_CALL
+        tries += per_call
     mapping = Mapping(best[0], best[2], problem.device.ii, problem.device.depth)
     return Found(mapping, problem.bounds.total, tries)
 

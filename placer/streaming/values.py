@@ -1,18 +1,27 @@
-"""What a program computes: operations, direct evaluation, and mappings run cycle by cycle.
+"""What a program computes: operations, where operands come from, direct evaluation of the graph.
 
 An instruction starts with its first operand and applies its ops from left to right. A binary op
 takes the constant that follows it, or else the next name that the instruction uses, so
-`uses=(a, b, c), ops=(mul, add)` is a * b + c, what the two units of a tile do in one pass.
-An instruction without ops (plain graphs) adds its id to the sum of its inputs.
+`uses=(a, b, c), ops=(mul, add)` is a * b + c, what the two units of a tile do in one pass. All
+names that it defines get the result. An instruction without ops (plain graphs) adds its id to the
+sum of its inputs.
 
-A mapping is right when its outputs are. `execute` knows nothing of start times: tiles follow
-their spoke tables, packets travel one tile per cycle, and an instruction runs when the spoke comes
-round and its operands are there.
+A name that is read is the first of these that there is:
+
+1. the result of a predecessor, or else of the latest instruction before it, handed on by those in
+   between;
+2. what a tile memory holds;
+3. the result of an earlier flow of the file: the asynchronous fabric brings it;
+4. a name that the instruction itself, a later one or a later flow writes, as it was in the thread
+   before (an accumulator);
+5. an input that the thread brings with it.
+
+The device model has no time for 3 and 4: they are there when they are needed.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
@@ -21,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placer.errors import InputError
-from placer.streaming.device import Device
 from placer.streaming.program import Program
 
 Value = NDArray[np.float64]  # one number, or a vector of them
@@ -45,180 +53,182 @@ BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "min": np.minimum,
     "max": np.maximum,
 }
+_NO_VALUES = "values=false maps without values"
 
 
-def require_known_ops(program: Program) -> None:
-    """Raise InputError for an op without meaning, or with too few operands."""
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Where an operand comes from."""
+
+    name: str
+    writer: int | None = None  # instruction that gives it; None: tile memory or input
+    is_handed_on: bool = False  # along edges; else the writer is outside of the flow or thread
+    is_earlier_thread: bool = False  # the value that the writer had in the thread before
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A program with the origin of every operand."""
+
+    program: Program
+    operands: tuple[tuple[Operand, ...], ...]  # [num_nodes]
+
+    @property
+    def made_up(self) -> list[str]:
+        """Names that random numbers must stand for: inputs and tile memories without data."""
+        return sorted(
+            {
+                operand.name
+                for item, operands in zip(self.program.instructions, self.operands, strict=True)
+                for operand in (operands if item.ops else ())
+                if not self.program.contents.get(operand.name)
+                and (operand.writer is None or operand.is_earlier_thread)
+            }
+        )
+
+    def draw_inputs(self, rng: np.random.Generator) -> dict[str, Value]:
+        return {name: np.asarray(rng.uniform(0.5, 2.0)) for name in self.made_up}
+
+    def apply(
+        self,
+        node: int,
+        inputs: Inputs,
+        handed_on: MappingOf[int, Value],
+        now: MappingOf[int, Value],
+        before: MappingOf[int, Value],
+    ) -> Value:
+        """Result of an instruction, from results by writer.
+
+        `handed_on` came along edges, `now` from other flows, `before` from the thread before; it is
+        empty in the first thread, whose `inputs` then stand for it.
+        """
+        item = self.program.instructions[node]
+        if not item.ops:
+            arrived = (handed_on[p] for p in self.program.predecessors[node])
+            return np.asarray(node + sum(arrived, np.asarray(0.0)))
+        values: deque[Value] = deque()
+        for operand in self.operands[node]:
+            if operand.writer is None:
+                stored = self.program.contents.get(operand.name)
+                values.append(np.asarray(stored) if stored else inputs[operand.name])
+            elif operand.is_handed_on:
+                values.append(handed_on[operand.writer])
+            elif not operand.is_earlier_thread:
+                values.append(now[operand.writer])
+            else:
+                values.append(before[operand.writer] if before else inputs[operand.name])
+        return self._compute(node, values)
+
+    def _compute(self, node: int, operands: deque[Value]) -> Value:
+        ops = self.program.instructions[node].ops
+        value = operands.popleft()
+        with np.errstate(all="ignore"):  # 1 / 0 is inf on both sides of a comparison
+            for op, following in zip(ops, (*ops[1:], ""), strict=True):
+                if not isinstance(op, str):
+                    continue
+                if op in UNARY:
+                    value = np.asarray(UNARY[op](value))
+                    continue
+                has_constant = not isinstance(following, str)
+                other = np.asarray(float(following)) if has_constant else operands.popleft()
+                if value.ndim and other.ndim and value.shape != other.shape:
+                    raise InputError(
+                        f"instruction {node}: {op!r} of {len(value)} and of {len(other)} numbers; "
+                        f"give the tile memories data of one length; {_NO_VALUES}"
+                    )
+                value = np.asarray(BINARY[op](value, other))
+        return value
+
+
+def meaning_of(program: Program) -> Meaning:
+    """Where operands come from. Raises InputError for what cannot be computed.
+
+    That is an op without meaning, too few operands, a name that another instruction of the flow
+    writes at no certain time, and vectors of different lengths.
+    """
+    _require_known_ops(program)
+    writers = defaultdict(list)
     for node, item in enumerate(program.instructions):
-        operands = len(item.uses)
-        for k, op in enumerate(item.ops):
+        for name in item.defines:
+            writers[name].append(node)
+    ancestors = _ancestors(program)
+    operands = tuple(
+        tuple(_operand(program, node, name, writers[name], ancestors) for name in item.uses)
+        if item.ops
+        else ()
+        for node, item in enumerate(program.instructions)
+    )
+    meaning = Meaning(program, operands)
+    evaluate(meaning, meaning.draw_inputs(np.random.default_rng(0)))
+    return meaning
+
+
+def _require_known_ops(program: Program) -> None:
+    for node, item in enumerate(program.instructions):
+        operands, can_take = len(item.uses), False
+        for op in item.ops:
             if not isinstance(op, str):
+                if not can_take:
+                    raise InputError(
+                        f"instruction {node}: no op takes the constant {op} in {list(item.ops)}; "
+                        f"write it behind a binary op; {_NO_VALUES}"
+                    )
+                operands, can_take = operands + 1, False
                 continue
             if op not in UNARY and op not in BINARY:
                 raise InputError(
                     f"instruction {node}: unknown op {op!r}; known: "
-                    f"{', '.join(sorted({*UNARY, *BINARY}))}; values=false maps without values"
+                    f"{', '.join(sorted({*UNARY, *BINARY}))}; {_NO_VALUES}"
                 )
-            has_constant = k + 1 < len(item.ops) and not isinstance(item.ops[k + 1], str)
-            operands -= op in BINARY and not has_constant
+            can_take = op in BINARY
+            operands -= can_take
         if item.ops and operands < 1:
-            raise InputError(f"instruction {node}: {list(item.ops)} needs more operands")
+            raise InputError(
+                f"instruction {node}: {list(item.ops)} needs more operands than "
+                f"{list(item.uses)}; {_NO_VALUES}"
+            )
 
 
-def input_names(program: Program) -> list[str]:
-    """Names that are neither computed nor in a tile memory: what each thread brings with it."""
-    defined = {name for item in program.instructions for name in item.defines}
-    used = {name for item in program.instructions for name in item.uses}
-    return sorted(used - defined - program.memories.keys())
-
-
-def random_inputs(program: Program, rng: np.random.Generator) -> dict[str, Value]:
-    return {name: np.asarray(rng.uniform(0.5, 2.0)) for name in input_names(program)}
-
-
-def _apply(program: Program, node: int, inputs: Inputs, results: MappingOf[int, Value]) -> Value:
-    """Result of an instruction; `results` holds those of its predecessors."""
-    item = program.instructions[node]
-    before = program.predecessors[node]
-    if not item.ops:
-        return np.asarray(node + sum((results[p] for p in before), np.asarray(0.0)))
-    operands = deque(_operand(program, node, name, inputs, results) for name in item.uses)
-    value = operands.popleft()
-    for k, op in enumerate(item.ops):
-        if not isinstance(op, str):
-            continue
-        if op in UNARY:
-            value = np.asarray(UNARY[op](value))
-            continue
-        following = item.ops[k + 1] if k + 1 < len(item.ops) else op
-        other = operands.popleft() if isinstance(following, str) else np.asarray(float(following))
-        value = np.asarray(BINARY[op](value, other))
-    return value
+def _ancestors(program: Program) -> list[int]:
+    """Sets of nodes as the bits of a number."""
+    ancestors = [0] * program.num_nodes
+    for node in program.order:
+        for p in program.predecessors[node]:
+            ancestors[node] |= ancestors[p] | 1 << p
+    return ancestors
 
 
 def _operand(
-    program: Program, node: int, name: str, inputs: Inputs, results: MappingOf[int, Value]
-) -> Value:
-    for p in reversed(program.predecessors[node]):
-        if name in program.instructions[p].defines:
-            return results[p]
-    if name in program.contents:
-        return np.asarray(program.contents[name])
-    if name in inputs:
-        return inputs[name]
-    raise InputError(f"instruction {node} reads {name!r}, which no predecessor and no input gives")
+    program: Program, node: int, name: str, writers: Sequence[int], ancestors: Sequence[int]
+) -> Operand:
+    before = [w for w in writers if ancestors[node] >> w & 1]
+    if before:
+        position = {n: k for k, n in enumerate(program.order)} if len(before) > 1 else {}
+        direct = program.predecessors[node]
+        latest = max(before, key=lambda w: (w in direct, position.get(w, 0)))
+        return Operand(name, latest, is_handed_on=True)
+    if name in program.memories:
+        return Operand(name)
+    flow = program.instructions[node].flow
+    earlier = [w for w in writers if program.instructions[w].flow < flow]
+    if earlier:
+        return Operand(name, earlier[-1])
+    for w in writers:
+        is_later = w == node or ancestors[w] >> node & 1
+        if program.instructions[w].flow == flow and not is_later:
+            raise InputError(
+                f"instruction {node} reads {name!r}, which instruction {w} of the same flow "
+                f"writes, but no edges lead from {w} to {node}; add an edge; {_NO_VALUES}"
+            )
+    return Operand(name, writers[-1], is_earlier_thread=True) if writers else Operand(name)
 
 
-def evaluate(program: Program, inputs: Inputs) -> list[Value]:
-    """Result of every instruction, straight from the graph."""
+def evaluate(
+    meaning: Meaning, inputs: Inputs, before: MappingOf[int, Value] | None = None
+) -> dict[int, Value]:
+    """Result of every instruction in a thread; `before` has those of the thread before."""
+    program = meaning.program
     results: dict[int, Value] = {}
-    for node in program.order:
-        results[node] = _apply(program, node, inputs, results)
-    return [results[node] for node in range(program.num_nodes)]
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """What the device did."""
-
-    results: list[list[Value]]  # [thread][node]
-    start: list[list[int]]  # [thread][node] cycle
-
-
-@dataclass(slots=True)
-class _Packet:
-    """A result on its way along the line."""
-
-    thread: int
-    sender: int
-    receiver: int
-    value: Value
-    tile: int  # where it is now
-    leaves_at: int  # cycle at which the pipeline of the sender gives it out
-
-
-def execute(
-    program: Program,
-    device: Device,
-    tile: Sequence[int],
-    spoke: Sequence[int],
-    threads: Sequence[Inputs],
-) -> Execution:
-    """Run `threads`, one begun every `ii` cycles, and return what each computed and when.
-
-    Raises InputError when an instruction never runs.
-    """
-    entries = {(int(tile[n]), int(spoke[n])): n for n in range(program.num_nodes)}
-    results: list[dict[int, Value]] = [{} for _ in threads]
-    start: list[list[int]] = [[0] * program.num_nodes for _ in threads]
-    arrived: dict[tuple[int, int], dict[int, Value]] = {}  # (thread, node): values by sender
-    runs = [0] * program.num_nodes  # threads that each instruction has served
-    flying: list[_Packet] = []
-    left = len(threads) * program.num_nodes
-    limit = device.ii * len(threads) + program.num_nodes * (device.depth + device.tiles + device.ii)
-    for cycle in range(limit):
-        flying = _deliver(flying, tile, cycle, arrived)
-        for place in range(device.tiles):
-            node = entries.get((place, cycle % device.ii))
-            if node is None or runs[node] == len(threads):
-                continue
-            thread = runs[node]
-            inbox = arrived.get((thread, node), {})
-            if cycle < thread * device.ii or len(inbox) < len(program.predecessors[node]):
-                continue
-            value = _apply(program, node, threads[thread], inbox)
-            results[thread][node], start[thread][node] = value, cycle
-            runs[node] += 1
-            left -= 1
-            flying += [
-                _Packet(thread, node, s, value, place, cycle + device.depth)
-                for s in program.successors[node]
-            ]
-        if not left:
-            return Execution([[r[n] for n in range(program.num_nodes)] for r in results], start)
-    stuck = next(n for n in range(program.num_nodes) if runs[n] < len(threads))
-    raise InputError(f"instruction {stuck} ran for {runs[stuck]} of {len(threads)} threads only")
-
-
-def _deliver(
-    flying: list[_Packet],
-    tile: Sequence[int],
-    cycle: int,
-    arrived: dict[tuple[int, int], dict[int, Value]],
-) -> list[_Packet]:
-    """Move packets by one cycle; those at their goal go to the inbox of their receiver."""
-    still = []
-    for packet in flying:
-        goal = int(tile[packet.receiver])
-        if cycle > packet.leaves_at:
-            packet.tile += int(np.sign(goal - packet.tile))
-        if cycle >= packet.leaves_at and packet.tile == goal:
-            inbox = arrived.setdefault((packet.thread, packet.receiver), {})
-            inbox[packet.sender] = packet.value
-        else:
-            still.append(packet)
-    return still
-
-
-def require_same_values(
-    program: Program,
-    device: Device,
-    tile: Sequence[int],
-    spoke: Sequence[int],
-    start: Sequence[int],
-    seed: int = 0,
-) -> None:
-    """Run three threads on random inputs; raise InputError unless values and times are right."""
-    rng = np.random.default_rng(seed)
-    threads = [random_inputs(program, rng) for _ in range(3)]
-    done = execute(program, device, tile, spoke, threads)
-    for thread, inputs in enumerate(threads):
-        expected = evaluate(program, inputs)
-        for node in range(program.num_nodes):
-            if not np.array_equal(done.results[thread][node], expected[node], equal_nan=True):
-                raise InputError(f"instruction {node} of thread {thread} computes a wrong value")
-            if done.start[thread][node] != start[node] + thread * device.ii:
-                raise InputError(
-                    f"instruction {node} of thread {thread} starts in cycle "
-                    f"{done.start[thread][node]}, not {start[node] + thread * device.ii}"
-                )
+    for node in sorted(program.order, key=lambda n: program.instructions[n].flow):
+        results[node] = meaning.apply(node, inputs, results, results, before or {})
+    return results

@@ -1,31 +1,37 @@
 """Command: the claims of arXiv 2205.13675 tested again: attention, masking and order, by seeds.
 
 Every variant trains for the same number of updates on small random graphs, then maps graphs that
-none has seen, legal tiles only. `python -m placer.streaming.rl.claims FOLDER` writes a table there.
+none has seen, legal tiles only (conf/streaming_claims.yaml). Scores are kept as files: a run that
+was cut off goes on.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import shlex
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import DictConfig
 
 from placer.command import make_console
-from placer.files import make_folder, write_atomic
+from placer.config import run_command, to_dataclass
+from placer.files import make_folder, require_folder, write_atomic
+from placer.streaming.bench.store import stored
+from placer.streaming.options import require_within
 from placer.streaming.problem import Problem
+from placer.streaming.rl.observe import TILE_FEATURES
 from placer.streaming.rl.policy import PolicyConfig
 from placer.streaming.rl.ppo import PpoConfig
 from placer.streaming.rl.sample import sample_once
 from placer.streaming.rl.train import GraphConfig, TrainConfig, draw_problems, train
+from placer.study.tables import csv_table, markdown_table
 
-SEEDS = (0, 1, 2)
 _UNSEEN_SEED = 1_000_003  # of the graphs that variants are tested with
 _LAST = 20  # updates over which the reward of training is averaged
 _BASE = TrainConfig(
@@ -58,15 +64,28 @@ class Score:
     best: float  # the same for the best of 64
 
 
-def score(variant: str, seed: int, updates: int | None = None) -> Score:
+@dataclass(frozen=True, slots=True)
+class ClaimsConfig:
+    """What `conf/streaming_claims.yaml` holds."""
+
+    seeds: int
+    updates: int
+    output: Path
+    publish: Path | None
+
+    def __post_init__(self) -> None:
+        require_within(self, ("seeds", 1, 100), ("updates", 1, 100_000))
+
+
+def score(variant: str, config: TrainConfig) -> Score:
     """Train a variant and test it."""
-    torch.set_num_threads(1)
-    config = replace(VARIANTS[variant], seed=seed, updates=updates or _BASE.updates)
+    seed = config.seed
     rows: list[dict[str, float]] = []
     unseen = unseen_problems(config.graphs)
-    held_out = {problem.program.fingerprint for problem in unseen}
+    held_out = tuple(sorted({problem.program.fingerprint for problem in unseen}))
     with TemporaryDirectory() as folder:
-        policy = train(config, Path(folder), lambda _, row: rows.append(row), held_out).eval()
+        config = replace(config, exclude=held_out)
+        policy = train(config, Path(folder), lambda _, row: rows.append(row)).eval()
     reward, dead_ends = (
         float(np.mean([row[key] for row in rows[-_LAST:]])) for key in ("reward", "dead_ends")
     )
@@ -87,17 +106,15 @@ def unseen_problems(config: GraphConfig) -> list[Problem]:
 
 def table(scores: list[Score]) -> str:
     """Mean and range over seeds, as Markdown."""
-    lines = [
-        "| variant | reward, cycles | dead ends | single mapping | best of 64 |",
-        "|---|---|---|---|---|",
-    ]
+    header = ("variant", "reward, cycles", "dead ends", "single mapping", "best of 64")
+    lines = []
     for variant in dict.fromkeys(item.variant for item in scores):
         rows = [item for item in scores if item.variant == variant]
         reward = _spread([row.reward for row in rows], "{:.1f}")
         cells = [_spread([100 * getattr(row, k) for row in rows], "{:.1f}%") for k in
                  ("dead_ends", "single", "best")]  # fmt: skip
-        lines.append(f"| {variant} | {reward} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append((variant, reward, *cells))
+    return markdown_table(header, lines)
 
 
 def _spread(values: list[float], form: str) -> str:
@@ -105,20 +122,34 @@ def _spread(values: list[float], form: str) -> str:
     return f"{mean} ({low} to {high})"
 
 
-def main(folder: Path, workers: int = 1) -> None:
+def main(config: DictConfig) -> None:
     """Entry point."""
-    make_folder(folder)
-    jobs = [(variant, seed) for seed in SEEDS for variant in VARIANTS]
-    with ProcessPoolExecutor(workers) as pool:
-        scores = list(pool.map(score, *zip(*jobs, strict=True)))
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(Score.__slots__)
-    writer.writerows([[getattr(item, name) for name in Score.__slots__] for item in scores])
-    write_atomic(folder / "streaming_claims.csv", buffer.getvalue())
-    write_atomic(folder / "streaming_claims.md", table(scores))
-    make_console().print(table(scores))
+    settings = to_dataclass(ClaimsConfig, config)
+    for folder in (settings.output, settings.publish):
+        if folder is not None:
+            require_folder(folder)
+    torch.set_num_threads(1)
+    console, scores = make_console(), []
+    for seed in range(settings.seeds):
+        for variant, base in VARIANTS.items():
+            learning = replace(base, seed=seed, updates=settings.updates)
+            origin = {"kind": "claim", "variant": variant, "features": TILE_FEATURES,
+                      "settings": asdict(learning) | {"exclude": []}}  # fmt: skip
+            result = stored(settings.output / "jobs", origin, partial(_measure, variant, learning))
+            scores.append(Score(**result))
+            console.print(f"{variant}, seed {seed}: single {100 * scores[-1].single:.1f}% above")
+    command = shlex.join(["python", "-m", "placer.streaming.rl.claims", *sys.argv[1:]])
+    rows = [tuple(asdict(item).values()) for item in scores]
+    for folder in filter(None, (settings.output, settings.publish)):
+        make_folder(folder)
+        write_atomic(folder / "claims.csv", csv_table(tuple(Score.__slots__), rows))
+        write_atomic(folder / "claims.md", f"Command: `{command}`\n\n{table(scores)}")
+    console.print(table(scores))
+
+
+def _measure(variant: str, config: TrainConfig) -> dict[str, Any]:
+    return asdict(score(variant, config))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("docs/results"))
+    run_command(main, "streaming_claims")

@@ -17,7 +17,7 @@ from placer.streaming.rl.game import (
 )
 from placer.streaming.rl.pack import Pack, board_of, tables_of
 
-TILE_FEATURES = 15
+TILE_FEATURES = 16
 NODE_FEATURES = 7
 STATE_FEATURES = 8
 CLIP = 4.0  # no feature is farther from 0
@@ -72,6 +72,8 @@ def observe_games(
                     tables, board, node, tile, starts, earliest, episodes.bound[game],
                     episodes.anchor[game], seen.tiles[game, tile],
                 )  # fmt: skip
+            else:
+                _observe_illegal(tables, board, tile, episodes.anchor[game], seen.tiles[game, tile])
         _observe_nodes(
             tables, board, pack, k, node, earliest, episodes.bound[game], episodes.anchor[game],
             seen.nodes[game],
@@ -128,15 +130,31 @@ def _observe_tile(
     out[3] = _clipped(max(own, 0) / 2)
     out[4] = _clipped(meeting / 8) if meeting > -bound else -CLIP
     out[5] = _clipped(max(meeting, 0) / 2)
-    out[6] = board.free[tile] / tables.ii
-    out[7] = board.free[tile] == tables.ii
-    out[8] = _clipped((tile - anchor) / 8)
-    out[9] = _clipped(abs(tile - anchor) / 8)
     out[10] = _clipped(farthest / 4)
     out[11] = is_near
     out[12] = _clipped(hops / (4.0 * partners)) if partners else 0.0
     out[13] = _clipped(better / 4)
+    _observe_place(tables, board, tile, anchor, out)
+
+
+@hot
+def _observe_place(tables: Tables, board: Board, tile: int, anchor: int, out: FloatArray) -> None:
+    """What does not depend on the instruction."""
+    out[6] = board.free[tile] / tables.ii
+    out[7] = board.free[tile] == tables.ii
+    out[8] = _clipped((tile - anchor) / 8)
+    out[9] = _clipped(abs(tile - anchor) / 8)
     out[14] = _clipped(min(tile, tables.num_tiles - 1 - tile) / 8)
+
+
+@hot
+def _observe_illegal(tables: Tables, board: Board, tile: int, anchor: int, out: FloatArray) -> None:
+    """A tile that must not be chosen: flagged, and as late as can be. A mask hides it anyway."""
+    out[0] = CLIP
+    out[1] = 1.0
+    out[13] = CLIP
+    out[15] = 1.0
+    _observe_place(tables, board, tile, anchor, out)
 
 
 @hot

@@ -21,6 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from placer.errors import InputError
+from placer.streaming.options import require_within
 from placer.streaming.problem import Problem
 from placer.streaming.rl.observe import (
     NODE_FEATURES,
@@ -45,6 +47,12 @@ class PolicyConfig:
     heads: int = 4  # of the attention
     hidden: int = 64  # of the scoring network
 
+    def __post_init__(self) -> None:
+        require_within(self, ("width", 1, 1024), ("layers", 0, 64), ("heads", 1, 64),
+                       ("hidden", 2, 1024))  # fmt: skip
+        if self.width % self.heads:
+            raise InputError(f"policy: heads={self.heads} do not divide width={self.width}")
+
 
 class Graphs(NamedTuple):
     """Static side of several problems, padded."""
@@ -58,7 +66,7 @@ class Graphs(NamedTuple):
 class Seen(NamedTuple):
     """Observations as tensors, with the graph that each belongs to."""
 
-    graph: Tensor  # [batch]
+    graph: Tensor  # [batch] in rising order
     node: Tensor  # [batch]
     mask: Tensor  # [batch, tiles]
     tiles: Tensor  # [batch, tiles, TILE_FEATURES]
@@ -129,7 +137,8 @@ class Policy(nn.Module):
 
     def forward(self, embedded: Tensor, is_node: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
         """Logits [batch, tiles] of legal tiles (others never), and values [batch] in cycles."""
-        own = embedded[seen.graph, seen.node]
+        size = embedded.shape[1]
+        own = embedded.flatten(0, 1).index_select(0, seen.graph * size + seen.node)
         parts = [own, seen.state]
         tiles = seen.tiles
         if self.config.encoder == "attention":
@@ -139,11 +148,12 @@ class Policy(nn.Module):
             tiles = torch.cat([tiles, apart.abs()], dim=2)
         elif self.config.encoder == "gnn":
             means = embedded.sum(dim=1) / is_node.sum(dim=1, keepdim=True)
-            parts.append(means[seen.graph])
+            parts.append(means.index_select(0, seen.graph))
         context = self.context(torch.cat(parts, dim=1))
-        hidden = torch.relu(self.tile(tiles) + context[:, None])
+        hidden = self.tile(tiles) + context[:, None]
+        hidden = torch.relu(hidden.masked_fill_(~seen.mask[..., None], 0.0))
         logits = (self.score(hidden) + self.greedy(seen.tiles))[..., 0]
-        best = hidden.masked_fill(~seen.mask[..., None], 0.0).amax(dim=1)
+        best = hidden.max(dim=1).values
         value = self.worth(torch.cat([torch.relu(context), best], dim=1))[:, 0]
         return logits.masked_fill(~seen.mask, _NEVER), value
 
@@ -153,21 +163,29 @@ class Policy(nn.Module):
         """Summary [batch, width] of all instructions, and the mean position [batch, heads].
 
         What changes enters keys and values linearly, so it is added after the products with the
-        embeddings, which are made once per graph.
+        embeddings, which are made once per graph; observations of one graph go through them
+        together.
         """
         heads = self.config.heads
-        batch, size = seen.nodes.shape[:2]
+        batch, num_graphs = len(seen.graph), len(embedded)
+        if (seen.graph[1:] < seen.graph[:-1]).any():
+            raise ValueError("observations must be sorted by graph")
+        counts = torch.bincount(seen.graph, minlength=num_graphs).tolist()
         query = self.query(asking).view(batch, heads, -1)
         per_head = query.shape[2]
-        keys = self.key(embedded)[seen.graph].view(batch, size, heads, per_head)
-        values = self.value_of(embedded)[seen.graph].view(batch, size, heads, per_head)
+        keys = self.key(embedded).unflatten(2, (heads, per_head))  # [graphs, nodes, heads, ...]
+        values = self.value_of(embedded).unflatten(2, (heads, per_head))
         weight = self.key_now.weight.view(heads, per_head, NODE_FEATURES)
-        asked_now = torch.einsum("bhd,hdf->bhf", query, weight)
-        scores = torch.einsum("bhd,bnhd->bhn", query, keys) + asked_now @ seen.nodes.mT
-        scores = (scores / per_head**0.5).masked_fill(~is_node[seen.graph][:, None], _NEVER)
-        share = torch.softmax(scores, dim=2)
-        now = share @ seen.nodes  # [batch, heads, NODE_FEATURES]
+        asked_now = torch.einsum("bhd,hdf->bhf", query, weight) @ seen.nodes.mT
+        shares, summaries = [], []
+        for k, (asked, now) in enumerate(
+            zip(torch.split(query, counts), torch.split(asked_now, counts), strict=True)
+        ):
+            scores = torch.einsum("bhd,nhd->bhn", asked, keys[k]) + now
+            scores = (scores / per_head**0.5).masked_fill(~is_node[k], _NEVER)
+            shares.append(torch.softmax(scores, dim=2))
+            summaries.append(torch.einsum("bhn,nhd->bhd", shares[-1], values[k]))
+        now = torch.cat(shares) @ seen.nodes  # [batch, heads, NODE_FEATURES]
         weight = self.value_now.weight.view(heads, per_head, NODE_FEATURES)
-        summary = torch.einsum("bhn,bnhd->bhd", share, values)
-        summary = summary + torch.einsum("bhf,hdf->bhd", now, weight)
-        return summary.reshape(batch, -1), now[..., _POSITION]
+        summary = torch.cat(summaries) + torch.einsum("bhf,hdf->bhd", now, weight)
+        return summary.flatten(1), now[..., _POSITION]

@@ -14,8 +14,10 @@ from placer.errors import InputError
 from placer.files import write_atomic
 from placer.streaming.rl.policy import Policy, PolicyConfig
 
-SCHEMA_VERSION = 1
-TRAINED_POLICY = Path(__file__).with_name("policy.pt")  # comes with the project
+SCHEMA_VERSION = 2  # 1: tiles had no feature "illegal"
+_NOT_AS_EXPECTED = (
+    RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError,
+)  # fmt: skip
 
 
 def save_policy(path: Path, policy: Policy, settings: dict[str, Any]) -> None:
@@ -27,27 +29,31 @@ def save_policy(path: Path, policy: Policy, settings: dict[str, Any]) -> None:
 def load_policy(path: Path) -> Policy:
     """Raises InputError when the file is no policy of this version."""
     document = _read(path)
-    policy = Policy(PolicyConfig(**document["settings"]["policy"]))
     try:
+        policy = Policy(PolicyConfig(**document["settings"]["policy"]))
         policy.load_state_dict({k: v.float() for k, v in document["weights"].items()})
-    except RuntimeError as error:
-        raise InputError(f"policy file {path}: its features are not those of today") from error
+    except _NOT_AS_EXPECTED as error:
+        raise InputError(
+            f"policy file {path} does not hold a policy of today ({type(error).__name__}); "
+            "train one with python -m costmodel.train_mapper"
+        ) from error
     return policy.eval()
 
 
 def save_checkpoint(
     path: Path,
     settings: dict[str, Any],
-    update: int,
+    rows: list[dict[str, float]],
     policy: Policy,
     optimizer: torch.optim.Optimizer,
 ) -> None:
+    """All that a run needs to go on; `rows` are the metrics of the updates so far."""
     _write(
         path,
         {
             "schema": SCHEMA_VERSION,
             "settings": settings,
-            "update": update,
+            "rows": rows,
             "weights": policy.state_dict(),
             "optimizer": optimizer.state_dict(),
         },
@@ -56,15 +62,15 @@ def save_checkpoint(
 
 def read_checkpoint(
     path: Path, policy: Policy, optimizer: torch.optim.Optimizer
-) -> tuple[dict[str, Any], int]:
-    """Fill policy and optimizer; returns the settings of the run and its updates so far."""
+) -> tuple[dict[str, Any], list[dict[str, float]]]:
+    """Fill policy and optimizer; returns the settings of the run and its metrics so far."""
     document = _read(path)
     try:
         policy.load_state_dict(document["weights"])
         optimizer.load_state_dict(document["optimizer"])
-    except (RuntimeError, ValueError) as error:
+        return document["settings"], document["rows"]
+    except _NOT_AS_EXPECTED as error:
         raise InputError(f"{path} is of another network; choose another output folder") from error
-    return document["settings"], document["update"]
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
@@ -78,7 +84,7 @@ def _read(path: Path) -> dict[str, Any]:
         document = torch.load(path, weights_only=True)
     except OSError as error:
         raise InputError(f"cannot read policy file {path}: {error.strerror or error}") from error
-    except (RuntimeError, EOFError, ValueError, UnpicklingError, BadZipFile) as error:
+    except (*_NOT_AS_EXPECTED, EOFError, UnpicklingError, BadZipFile) as error:
         raise InputError(f"policy file {path} is damaged or no policy") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
         raise InputError(f"policy file {path}: this version reads schema {SCHEMA_VERSION}")

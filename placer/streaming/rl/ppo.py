@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from placer.streaming.bounds import UNLIMITED
+from placer.streaming.options import require_within
 from placer.streaming.problem import Problem
 from placer.streaming.rl.environment import BatchEnv, Order
 from placer.streaming.rl.policy import Policy, Seen, graphs_of, seen_of
@@ -36,6 +37,13 @@ class PpoConfig:
     max_norm: float = 1.0  # of the gradient
     order: Order = "tail"  # in which instructions are placed
     is_masked: bool = True  # False: illegal tiles may be chosen, and end the game with a penalty
+
+    def __post_init__(self) -> None:
+        require_within(
+            self, ("rollouts", 1, 4096), ("epochs", 1, 1000), ("minibatch", 1, 1 << 20),
+            ("clip", 1e-6, 1), ("trace", 0, 1), ("entropy", 0, 1e6), ("value", 0, 1e6),
+            ("max_norm", 1e-9, 1e9),
+        )  # fmt: skip
 
 
 class Games(NamedTuple):
@@ -165,7 +173,8 @@ def improve(
     batches = 0
     for _ in range(config.epochs):
         shuffled = torch.randperm(count, generator=generator)
-        for rows in torch.split(shuffled, config.minibatch):
+        for chosen in torch.split(shuffled, config.minibatch):
+            rows = chosen[torch.argsort(games.seen.graph[chosen])]
             part = Games(Seen(*(t[rows] for t in games.seen)), *(t[rows] for t in games[1:]))
             embedded = policy.embed(graphs)
             logits, values = policy(embedded, graphs.is_node, part.seen)

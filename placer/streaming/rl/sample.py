@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from itertools import count
 
 import numpy as np
 import torch
 
+from placer.errors import InputError
 from placer.streaming.bounds import UNLIMITED
 from placer.streaming.mapping import Budget, Found, Mapping
 from placer.streaming.problem import Problem
@@ -17,6 +19,9 @@ from placer.streaming.rl.train import update_once
 
 SAMPLES = 64
 _FINE_TUNING_RATE = 3e-4
+_CELLS_PER_SECOND = 250_000  # games times instructions times (tiles + instructions); a slow core
+_MOST_CELLS = 100_000_000  # games times instructions times tiles, of a batch: some 200 MB
+_MOST_TUNED_CELLS = 100_000  # instructions times tiles, when all steps of 64 games are kept
 _TEMPERATURE = 1.6  # flatter than trained: the best of many counts, not the mean
 
 
@@ -28,12 +33,16 @@ def sample_once(
     *,
     ranks: int = 0,
     order: Order = "tail",
+    seconds: float = math.inf,
 ) -> list[Mapping]:
     """Mappings of `num` games, best first; the first game takes the likeliest tile each time.
+
+    There are none when the games take longer than `seconds`.
 
     `ranks` times, evenly spread over the game, the value model ranks the games by the cycles that
     it expects (LB - value): the better half goes on twice, the other half is given up.
     """
+    budget = Budget(seconds)
     env = BatchEnv([problem], np.zeros(num, np.int64), order, seed)
     generator = torch.Generator().manual_seed(seed)
     graphs = graphs_of([problem])
@@ -42,7 +51,7 @@ def sample_once(
         embedded = policy.embed(graphs)
         observation = env.reset()
         for step in count():
-            if not env.is_alive.any():
+            if not env.is_alive.any() or budget.is_spent(0):
                 break
             seen = seen_of(env.episodes.problem, observation)
             logits, values = policy(embedded, graphs.is_node, seen)
@@ -69,12 +78,24 @@ def sample_mappings(
     *,
     samples: int = SAMPLES,
     ranks: int = 0,
+    patience: float = 5.0,
 ) -> Found:
-    """Zero-shot: batches of samples until the budget is spent or the bound is reached."""
+    """Zero-shot: batches of samples until the budget is spent or the bound is reached.
+
+    The first batch gets `patience` seconds at least: without it there is nothing. Batches of large
+    problems are smaller than `samples`, so that time and memory are enough for one.
+    """
+    seconds = max(budget.seconds, patience)
+    nodes, tiles = problem.num_nodes, problem.num_tiles
+    in_time = int(_CELLS_PER_SECOND * seconds) // (nodes * (nodes + tiles))
+    samples = max(1, min(samples, in_time, _MOST_CELLS // (nodes * tiles)))
     best: Mapping | None = None
     tries = 0
     for batch in count():
-        found = sample_once(problem, policy, samples, _child(seed, batch), ranks=ranks)
+        found = sample_once(
+            problem, policy, samples, _child(seed, batch), ranks=ranks, seconds=seconds
+        )
+        seconds = budget.remaining
         tries += samples
         if found and (best is None or found[0].cycles < best.cycles):
             best = found[0]
@@ -90,8 +111,13 @@ def _child(seed: int, batch: int) -> int:
 def fine_tune(problem: Problem, budget: Budget, seed: int, policy: Policy) -> Found:
     """Go on training on this problem alone; every game played counts.
 
-    `policy` changes.
+    `policy` changes. Raises InputError for a problem that would need too much memory.
     """
+    if problem.num_nodes * problem.num_tiles > _MOST_TUNED_CELLS:
+        raise InputError(
+            f"fine_tune=true with {problem.num_nodes} instructions on {problem.num_tiles} tiles "
+            f"needs too much memory; allowed: a product of {_MOST_TUNED_CELLS}"
+        )
     optimizer = torch.optim.Adam(policy.parameters(), lr=_FINE_TUNING_RATE)
     config = PpoConfig(rollouts=SAMPLES)
     best = sample_mappings(problem, Budget(0.0), seed, policy)

@@ -11,18 +11,21 @@ import numpy as np
 import torch
 
 from placer.errors import InputError
-from placer.files import make_folder
+from placer.files import make_folder, write_atomic
 from placer.streaming.bounds import UNLIMITED
 from placer.streaming.device import Device
 from placer.streaming.generate import growing_network, layered
 from placer.streaming.mapping import Mapping
-from placer.streaming.problem import InfeasibleError, Problem, make_problem
+from placer.streaming.options import MOST_SEED, require_within
+from placer.streaming.problem import Problem, make_problem
 from placer.streaming.rl.environment import BatchEnv
 from placer.streaming.rl.policy import Policy, PolicyConfig
 from placer.streaming.rl.policy_file import read_checkpoint, save_checkpoint, save_policy
 from placer.streaming.rl.ppo import PpoConfig, improve, play
+from placer.streaming.rules import InfeasibleError
+from placer.study.tables import csv_table
 
-CHECKPOINT_FILE, POLICY_FILE = "checkpoint.pt", "policy.pt"
+CHECKPOINT_FILE, POLICY_FILE, UPDATES_FILE = "checkpoint.pt", "policy.pt", "updates.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,11 @@ class GraphConfig:
     most_nodes: int = 44
     layered_share: float = 0.25  # layered graphs with tile memories; the others: growing networks
     other_device_share: float = 0.25  # graphs with another ii (3 to 8) or depth (2 to 4)
+
+    def __post_init__(self) -> None:
+        require_within(self, ("num_graphs", 1, 4096), ("least_nodes", 2, 200),
+                       ("most_nodes", self.least_nodes, 200), ("layered_share", 0, 1),
+                       ("other_device_share", 0, 1))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,36 +55,43 @@ class TrainConfig:
     learning_rate: float = 1e-3  # falls to a twentieth along a cosine
     checkpoint_every: int = 50  # updates
     seed: int = 0
+    exclude: tuple[str, ...] = ()  # fingerprints of graphs that must not be seen
+
+    def __post_init__(self) -> None:
+        require_within(self, ("updates", 1, 10_000_000), ("learning_rate", 0, 1),
+                       ("checkpoint_every", 1, 10_000_000), ("seed", 0, MOST_SEED))  # fmt: skip
 
 
 Log = Callable[[int, dict[str, float]], None]
 
 
-def train(
-    config: TrainConfig, folder: Path, log: Log, exclude: Collection[str] = frozenset()
-) -> Policy:
+def train(config: TrainConfig, folder: Path, log: Log) -> Policy:
     """Train, or go on from the checkpoint in `folder`; the policy file is written at the end.
 
-    `exclude` has fingerprints of graphs that must not be seen. `log` gets the metrics of each
-    update. Raises InputError when the folder holds a run with other settings.
+    `log` gets the metrics of each update; those of all updates, also from before a cut, are in
+    `updates.csv`. Raises InputError when the folder holds a run with other settings.
     """
     torch.manual_seed(config.seed)
     policy = Policy(config.policy)
     optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
     make_folder(folder)
-    first = _resume(config, folder / CHECKPOINT_FILE, policy, optimizer)
-    for update in range(first, config.updates):
+    rows = _resume(config, folder / CHECKPOINT_FILE, policy, optimizer)
+    for update in range(len(rows), config.updates):
         began = time.perf_counter()
         share = 0.5 * (1.0 + np.cos(np.pi * update / config.updates))
         optimizer.param_groups[0]["lr"] = config.learning_rate * float(0.05 + 0.95 * share)
         rng = np.random.default_rng([config.seed, update])
-        problems = draw_problems(config.graphs, rng, exclude)
+        problems = draw_problems(config.graphs, rng, config.exclude)
         seed = int(rng.integers(1 << 31))
         metrics, _ = update_once(policy, optimizer, problems, config.ppo, seed)
         metrics["steps_per_second"] = metrics["steps"] / (time.perf_counter() - began)
+        rows.append({"update": float(update), **metrics})
         log(update, metrics)
         if (update + 1) % config.checkpoint_every == 0 or update + 1 == config.updates:
-            save_checkpoint(folder / CHECKPOINT_FILE, asdict(config), update + 1, policy, optimizer)
+            save_checkpoint(folder / CHECKPOINT_FILE, asdict(config), rows, policy, optimizer)
+            header = tuple(rows[0])
+            cells = [tuple(str(row[name]) for name in header) for row in rows]
+            write_atomic(folder / UPDATES_FILE, csv_table(header, cells))
     save_policy(folder / POLICY_FILE, policy, asdict(config))
     return policy
 
@@ -104,15 +119,19 @@ def update_once(
 
 def _resume(
     config: TrainConfig, path: Path, policy: Policy, optimizer: torch.optim.Optimizer
-) -> int:
-    """First update to do."""
+) -> list[dict[str, float]]:
+    """Metrics of the updates that are done."""
     if not path.exists():
-        return 0
-    settings, update = read_checkpoint(path, policy, optimizer)
+        return []
+    settings, rows = read_checkpoint(path, policy, optimizer)
     ours = asdict(config)
-    if {**settings, "updates": 0} != {**ours, "updates": 0}:
-        raise InputError(f"{path} is of a run with other settings; choose another output folder")
-    return update
+    differing = sorted(key for key in ours if key != "updates" and settings.get(key) != ours[key])
+    if differing:
+        raise InputError(
+            f"{path} is of a run with other settings ({', '.join(differing)}); "
+            "choose another output folder"
+        )
+    return rows
 
 
 def draw_problems(
@@ -130,6 +149,11 @@ def draw_problems(
         problems.append(problem)
         if len(problems) == config.num_graphs:
             break
+    if not problems:
+        raise InputError(
+            f"no graph of {config.least_nodes} to {config.most_nodes} nodes is left to train on; "
+            "exclude fewer or allow larger ones"
+        )
     return problems
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from placer.streaming.check import check
 from placer.streaming.device import Device
 from placer.streaming.generate import growing_network, layered
-from placer.streaming.problem import InfeasibleError, Problem, make_problem
+from placer.streaming.problem import Problem, make_problem
 from placer.streaming.program import Instruction, Program
+from placer.streaming.rules import InfeasibleError
 
 
 def graph(num_nodes: int, *edges: tuple[int, int], **memories: tuple[int, ...]) -> Program:

@@ -1,24 +1,16 @@
-"""The checker and the value simulator, on cases that can be followed on paper."""
+"""The checker and the execution of mappings, on cases that can be followed on paper."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from placer.errors import InputError
 from placer.streaming.check import check
 from placer.streaming.device import Device
-from placer.streaming.program import Instruction, Program
-from placer.streaming.programs import PROGRAMS, distance, fft, inverse_fft, multiply_add
-from placer.streaming.values import (
-    evaluate,
-    execute,
-    random_inputs,
-    require_known_ops,
-    require_same_values,
-)
+from placer.streaming.execute import execute, require_same_values
+from placer.streaming.programs import distance
+from placer.streaming.values import meaning_of
 from tests.placer.streaming.cases import graph
 
 # Figure 1 of the paper: three tiles are enough for the distance function with ii = 3.
@@ -82,51 +74,14 @@ def test_memory_hop_and_relaxed_siblings() -> None:
     assert hops == ("hop: edge 0 -> 1 spans 5 tiles", "hop: edge 0 -> 2 spans 5 tiles")
 
 
-def test_values_of_known_programs() -> None:
-    given = {name: np.asarray(float(k)) for k, name in enumerate(("x", "x0", "y", "y0", "z", "z0"))}
-    assert evaluate(distance(), given)[-1] == 3.0
-    assert evaluate(multiply_add(), {"x": np.asarray(2.0)})[1] == 1.5 * 2.0 - 0.25
-    rng = np.random.default_rng(0)
-    inputs = random_inputs(fft(), rng)
-    u, v = (complex(inputs[f"in_{n}r"], inputs[f"in_{n}i"]) for n in "uv")
-    shift = (1 + 1j) * float(inputs["base"] + inputs["index"])
-    u, v = u + shift, v + shift
-    for program, twiddle, scale in ((fft(), 0.8 - 0.6j, 1.0), (inverse_fft(), 0.8 + 0.6j, 0.5)):
-        results = evaluate(program, inputs)
-        by_name = {
-            i.defines[0]: r.item() for i, r in zip(program.instructions, results, strict=True)
-        }
-        expected = scale * (u + twiddle * v)
-        assert by_name["out_pr"] == pytest.approx(expected.real)
-        assert by_name["out_pi"] == pytest.approx(expected.imag)
-
-
 def test_execution_agrees_with_checker_and_graph() -> None:
     verdict = check(distance(), FIGURE, FIGURE_TILE, FIGURE_SPOKE)
-    require_same_values(distance(), FIGURE, FIGURE_TILE, FIGURE_SPOKE, verdict.start)
-    with pytest.raises(InputError, match="starts in cycle"):
-        require_same_values(distance(), FIGURE, FIGURE_TILE, FIGURE_SPOKE, (0, 0, 0, 4, 10, 13))
+    meaning = meaning_of(distance())
+    require_same_values(meaning, FIGURE, FIGURE_TILE, FIGURE_SPOKE, verdict.start)
+    with pytest.raises(RuntimeError, match="starts in cycle"):
+        require_same_values(meaning, FIGURE, FIGURE_TILE, FIGURE_SPOKE, (0, 0, 0, 4, 10, 13))
 
 
 def test_a_shared_slot_is_seen_by_the_execution() -> None:
-    program = graph(2)
-    with pytest.raises(InputError, match="instruction 0 ran for 0 of 1 threads"):
-        execute(program, Device(), [0, 0], [0, 0], [{}])
-
-
-@pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
-def test_own_programs_have_known_ops(build: object) -> None:
-    require_known_ops(build())  # type: ignore[operator]
-
-
-@pytest.mark.parametrize(
-    ("item", "message"),
-    [
-        (Instruction(("fork",), ("a",)), "unknown op 'fork'"),
-        (Instruction(("add",), ("a",)), "needs more operands"),
-        (Instruction(("mov",)), "needs more operands"),
-    ],
-)
-def test_meaningless_instructions_are_refused(item: Instruction, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        require_known_ops(Program("one", (item,), ()))
+    with pytest.raises(RuntimeError, match="instruction 0 ran for 0 of 1 threads"):
+        execute(meaning_of(graph(2)), Device(), [0, 0], [0, 0], [{}], [{}])

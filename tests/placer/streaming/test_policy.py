@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,16 +17,19 @@ from placer.streaming.device import Device
 from placer.streaming.generate import growing_network, layered
 from placer.streaming.mappers import require_legal
 from placer.streaming.mapping import Budget
+from placer.streaming.options import TRAINED_POLICY
 from placer.streaming.problem import Problem, make_problem
 from placer.streaming.rl.claims import Score, table
 from placer.streaming.rl.environment import BatchEnv
 from placer.streaming.rl.gym_env import StreamingEnv
 from placer.streaming.rl.policy import Policy, PolicyConfig, graphs_of, seen_of
-from placer.streaming.rl.policy_file import TRAINED_POLICY, load_policy, save_policy
+from placer.streaming.rl.policy_file import load_policy, save_policy
 from placer.streaming.rl.ppo import PpoConfig, play
 from placer.streaming.rl.sample import fine_tune, sample_mappings, sample_once
 from placer.streaming.rl.train import (
     CHECKPOINT_FILE,
+    POLICY_FILE,
+    UPDATES_FILE,
     GraphConfig,
     TrainConfig,
     draw_problems,
@@ -109,6 +113,17 @@ def test_returns_are_what_is_lost_from_there_on() -> None:
         assert part.mean().item() == pytest.approx(0.0, abs=1e-4)
 
 
+def test_illegal_tiles_do_not_look_like_early_ones() -> None:
+    """Without a mask the policy must see what it may not choose."""
+    env = BatchEnv([gn(12)], [0])
+    seen = env.reset()
+    while seen.mask.all() or env.episodes.step[0] == 0:
+        seen = env.step(seen.mask.argmax(axis=1))
+    legal, illegal = seen.tiles[0][seen.mask[0]], seen.tiles[0][~seen.mask[0]]
+    assert (legal[:, 15] == 0).all() and (illegal[:, 15] == 1).all()
+    assert illegal[:, 0].min() > legal[:, 0].max()
+
+
 def test_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
     short = replace(SMALL, updates=1, checkpoint_every=1)
     train(short, tmp_path, lambda *_: None)
@@ -117,6 +132,10 @@ def test_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
     assert seen == []
     with pytest.raises(InputError, match="other settings"):
         train(replace(short, seed=1), tmp_path, lambda *_: None)
+    with pytest.raises(InputError, match=r"other settings \(exclude\)"):
+        train(replace(short, exclude=("a",)), tmp_path, lambda *_: None)
+    settings = torch.load(tmp_path / POLICY_FILE, weights_only=True)["settings"]
+    assert settings["exclude"] == ()
 
 
 def test_a_cut_run_ends_with_the_same_weights(tmp_path: Path) -> None:
@@ -130,6 +149,8 @@ def test_a_cut_run_ends_with_the_same_weights(tmp_path: Path) -> None:
         train(SMALL, tmp_path / "cut", stop)
     assert (tmp_path / "cut" / CHECKPOINT_FILE).exists()
     again = train(SMALL, tmp_path / "cut", lambda *_: None)
+    rows = (tmp_path / "cut" / UPDATES_FILE).read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["update", "0.0", "1.0", "2.0", "3.0"]
     for one, other in zip(whole.parameters(), again.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -176,7 +197,12 @@ def test_policy_file_keeps_what_it_computes(tmp_path: Path) -> None:
         assert torch.equal(one, other)
     assert TRAINED_POLICY.stat().st_size < 1_000_000
     (tmp_path / "no.pt").write_bytes(b"no policy")
-    for name in ("no.pt", "missing.pt"):
+    torch.save({"schema": 2}, tmp_path / "empty.pt")
+    torch.save({"schema": 2, "settings": {"policy": 3}}, tmp_path / "kind.pt")
+    wide = {"policy": {"width": 1 << 40}}
+    torch.save({"schema": 2, "settings": wide, "weights": {}}, tmp_path / "wide.pt")
+    torch.save({"schema": 1, "settings": {}, "weights": {}}, tmp_path / "old.pt")
+    for name in ("no.pt", "missing.pt", "empty.pt", "kind.pt", "wide.pt", "old.pt"):
         with pytest.raises(InputError, match="policy file"):
             load_policy(tmp_path / name)
 
@@ -187,6 +213,25 @@ def test_fine_tuning_counts_every_game() -> None:
     assert found.mapping is not None
     require_legal(problem, found.mapping)
     assert found.tries % 64 == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: PolicyConfig(width=10, heads=3),
+        lambda: PpoConfig(rollouts=0),
+        lambda: PpoConfig(clip=float("nan")),
+        lambda: GraphConfig(least_nodes=9, most_nodes=8),
+        lambda: TrainConfig(seed=1 << 31),
+        lambda: draw_problems(
+            GraphConfig(1, 2, 2, 0.0), np.random.default_rng(0),
+            {growing_network(2, np.random.default_rng(0)).fingerprint},
+        ),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_train_are_refused(wrong: Callable[[], object]) -> None:
+    with pytest.raises(InputError):
+        wrong()
 
 
 def test_table_of_claims() -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placer.errors import InputError
+from placer.streaming.bounds import _fits
 from placer.streaming.device import Device
 from placer.streaming.exact import solve
 from placer.streaming.generate import growing_network
 from placer.streaming.mapping import Budget
-from placer.streaming.problem import InfeasibleError, make_problem
+from placer.streaming.problem import make_problem
 from placer.streaming.program import Program
+from placer.streaming.rules import InfeasibleError
 from tests.placer.streaming.cases import graph, least_cycles
 
 STAR = graph(8, *((0, child) for child in range(1, 8)))
@@ -47,6 +51,42 @@ def test_relaxed_siblings_are_a_warning() -> None:
 def test_impossible_devices_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InputError):
         Device(**wrong)
+
+
+@st.composite
+def _children(draw: st.DrawFn) -> tuple[int, int, int, int, list[tuple[int, int]]]:
+    """Bound, separation, depth, longest hop, and (path, cut) of some children."""
+    pairs = draw(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), min_size=1, max_size=5))
+    children = [(path, path + more) for path, more in pairs]
+    numbers = (st.integers(0, 14), st.integers(0, 6), st.integers(1, 3), st.integers(0, 5))
+    return *(draw(number) for number in numbers), children
+
+
+@settings(max_examples=150)
+@given(_children())
+def test_sweep_against_trying_all_places(
+    case: tuple[int, int, int, int, list[tuple[int, int]]],
+) -> None:
+    bound, separation, depth, max_hop, children = case
+    rows = np.zeros((6, len(children) + 1), np.int64)
+    rows[:2, :-1] = np.array(children).T
+    places = [
+        {
+            y
+            for y in range(-max_hop, max_hop + 1)
+            if depth + abs(y) + max(cut, path + abs(y - separation)) <= bound
+        }
+        for path, cut in children
+    ]
+    fits = any(len(set(choice)) == len(choice) for choice in product(*places))
+    assert _fits(bound, separation, depth, max_hop, len(children), rows) == fits
+
+
+def test_bounds_of_a_large_graph_come_in_time() -> None:
+    """Work is counted: without more cuts the bound is still that of the path."""
+    star = graph(600, *((0, c) for c in range(1, 599)), *((c, 599) for c in range(1, 599)))
+    problem = make_problem(star, Device(tiles=600))
+    assert problem.bounds.total >= 3 * 3
 
 
 def test_bounds_by_hand() -> None:

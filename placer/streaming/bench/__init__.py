@@ -1,0 +1,1 @@
+"""Mappers x graphs, the policy against list scheduling in equal time, fronts, and speeds."""
