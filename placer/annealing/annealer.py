@@ -237,18 +237,19 @@ class _Run:
         return AnnealStatus.COOLED
 
     def _round_moves(self, temperature: float) -> int:
-        """Fewer than the schedule says where a limit of time would come before the end.
-
-        Only when the start temperature is given, as that is known to be worth its time.
-        """
+        """Fewer than the schedule says where a limit of time would come before the end."""
         options, schedule = self._options, self._options.schedule
         wanted = schedule.round_moves(self._netlist.num_units, options.effort)
-        if options.time_limit is None or options.start_temperature is None:
+        if options.time_limit is None:
             return wanted
-        speed = self.counts.moves / max(self.seconds(), 1e-9)
-        left = max(0.0, options.time_limit - self.seconds())
-        affordable = int(speed * left / schedule.rounds_left(temperature))
-        return min(wanted, max(self._chunk, affordable))
+        rounds = schedule.rounds_left(temperature, options.start_temperature is not None)
+        return min(wanted, max(1, int(self._affordable_moves() / rounds)))
+
+    def _affordable_moves(self) -> float:
+        """Until the limit of time, at the speed so far."""
+        assert self._options.time_limit is not None
+        speed = max(self.counts.moves, 1) / max(self.seconds(), 1e-9)
+        return speed * max(0.0, self._options.time_limit - self.seconds())
 
     def _measure_start(self) -> float:
         """Start temperature from the spread of random moves."""
@@ -268,6 +269,8 @@ class _Run:
             if options.max_moves is not None and moves >= options.max_moves:
                 return AnnealStatus.MOVE_LIMIT
             chunk = min(left, self._chunk, (options.max_moves or moves + left) - moves)
+            if options.time_limit is not None:  # the first moves tell how slow they are
+                chunk = min(chunk, max(1, int(self._affordable_moves())) if moves else 1)
             self._search.run(chunk, temperature, reach, self.counts)
             left -= chunk
         return None

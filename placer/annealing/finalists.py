@@ -7,19 +7,21 @@ simulated for long; the fastest wins.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from placer.annealing.rerouting import energies_of
-from placer.annealing.search import Search, Start
+from placer.annealing.search import Search
 from placer.cost import CostModel, SimulatorCost
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.netlist import Netlist
-from placer.routing import route_turns
 from placer.simulation import PRECISE_LIMITS
+
+JUDGING_SHARE = 0.15  # of a time limit
 
 
 @dataclass(slots=True)
@@ -42,27 +44,27 @@ class Elite:
 
 
 def fastest_of(
-    fabric: Fabric, netlist: Netlist, cost: CostModel, elite: Elite, number: int
+    fabric: Fabric,
+    netlist: Netlist,
+    cost: CostModel,
+    elite: Elite,
+    number: int,
+    seconds: float = math.inf,
 ) -> tuple[Decisions, float]:
     """The fastest in simulation of the `number` best by the cost model, and its throughput.
 
     The heuristic's favourite is simulated too, so that a bad model costs time but little else.
+    Those that the model likes less are left out where there is no time for them.
     """
     energies = energies_of(cost, netlist, Decisions.concatenate(elite.decisions))
     chosen = [elite.decisions[k] for k in np.argsort(energies, kind="stable")[:number]]
     if elite.favourite is not None and not any(d is elite.favourite for d in chosen):
-        chosen.append(elite.favourite)
-    truth = SimulatorCost(fabric, PRECISE_LIMITS)
-    simulated = truth.score(netlist, Decisions.concatenate(chosen))
+        chosen.insert(1, elite.favourite)
+    truth, begin = SimulatorCost(fabric, PRECISE_LIMITS), time.monotonic()
+    simulated = list[float]()
+    for done, decision in enumerate(chosen):
+        if done and (time.monotonic() - begin) * (done + 1) / done > seconds:
+            break
+        simulated.append(float(truth.score(netlist, decision)[0]))
     winner = int(np.argmax(simulated))
-    return chosen[winner], float(simulated[winner])
-
-
-def seconds_to_judge(fabric: Fabric, netlist: Netlist, start: Start, number: int) -> float:
-    """How long it will take to simulate `number` and the heuristic's favourite, as the start."""
-    if not number:
-        return 0.0
-    begin = time.monotonic()
-    decision = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
-    SimulatorCost(fabric, PRECISE_LIMITS).score(netlist, decision)
-    return (number + 1) * (time.monotonic() - begin)
+    return chosen[winner], simulated[winner]

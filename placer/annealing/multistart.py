@@ -20,7 +20,7 @@ from placer.annealing.annealer import (
     Round,
     anneal,
 )
-from placer.annealing.finalists import Elite, fastest_of, seconds_to_judge
+from placer.annealing.finalists import JUDGING_SHARE, Elite, fastest_of
 from placer.annealing.pool import search_pool
 from placer.annealing.problem import Problem, StartKind
 from placer.annealing.rerouting import energy_of
@@ -141,20 +141,26 @@ def search_once(
             ended = replace(first, energy=energy_of(cost, netlist, first.decision))
             return StartResult(task.number, first.decision, ended)
         start = start_of(fabric, first.decision, problem.is_allowed)
+    limit = math.inf
     if options.time_limit is not None:
-        reserved = seconds_to_judge(fabric, netlist, start, problem.finalists)
-        left = options.time_limit - (time.monotonic() - begin) - reserved
+        limit = options.time_limit
+        reserved = JUDGING_SHARE * limit if problem.finalists else 0.0
+        left = limit - reserved - (time.monotonic() - begin)
         options = replace(options, time_limit=max(left, 1e-3))
     result = anneal(fabric, netlist, cost, start, options, seed, _phase("search", watch, elite))
     beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
     done = StartResult(task.number, beginning, result)
-    return done if not problem.finalists else _choose_by_simulation(problem, done, elite)
+    if not problem.finalists:
+        return done
+    return _choose_by_simulation(problem, done, elite, limit - (time.monotonic() - begin))
 
 
-def _choose_by_simulation(problem: Problem, done: StartResult, elite: Elite) -> StartResult:
+def _choose_by_simulation(
+    problem: Problem, done: StartResult, elite: Elite, seconds: float
+) -> StartResult:
     elite.add(done.result.decision)
     decision, simulated = fastest_of(
-        problem.fabric, problem.netlist, problem.cost, elite, problem.finalists
+        problem.fabric, problem.netlist, problem.cost, elite, problem.finalists, seconds
     )
     energy = energy_of(problem.cost, problem.netlist, decision)
     result = replace(done.result, decision=decision, energy=energy)
@@ -169,7 +175,7 @@ def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
     schedule, temperature = options.schedule, options.start_temperature
     if options.max_moves is None or temperature is None or temperature <= schedule.end:
         return options
-    num_rounds = math.ceil(schedule.rounds_left(temperature))
+    num_rounds = math.ceil(schedule.rounds_left(temperature, is_polishing=True))
     share = options.max_moves / num_rounds / schedule.round_moves(num_units, options.effort)
     if share >= 1:
         return options

@@ -23,7 +23,7 @@ from placer.annealing.search import Search
 from placer.annealing.starts import random_start
 from placer.heuristic import HeuristicCost, Rules
 
-POOL_SHARE = 0.7  # of a time limit
+POOL_SHARE = 0.6  # of a time limit
 FAR, NEAR = 0.5, 0.2  # standard deviations of the logarithm of a weight
 DOUBLINGS = (1, 2, 3)  # that are drawn
 

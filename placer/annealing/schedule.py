@@ -13,6 +13,7 @@ from placer.errors import InputError
 
 _IDEAL_ACCEPTANCE = 0.44  # where annealing works best (Lam, Delosme 1988)
 _FAST_COOLING = 0.8  # factor when few moves are accepted, as in polishing
+_MEAN_COOLING = 0.93  # geometric mean over a whole search from hot to cold, as seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,10 @@ class Schedule:
         """Moves at one temperature."""
         return max(1, int(effort * self.moves_per_round * num_units ** (4 / 3)))
 
-    def rounds_left(self, temperature: float) -> float:
-        """Rounds until the end when few moves are accepted; at least 1."""
-        return max(1.0, math.log(temperature / self.end) / -math.log(_FAST_COOLING) / self.cooling)
+    def rounds_left(self, temperature: float, is_polishing: bool) -> float:
+        """Rounds until the end, at least 1; polishing accepts few moves and cools fast."""
+        factor = _FAST_COOLING if is_polishing else _MEAN_COOLING
+        return max(1.0, math.log(temperature / self.end) / -math.log(factor) / self.cooling)
 
     def next_temperature(self, temperature: float, acceptance: float, reach: float) -> float:
         """After a round in which the share `acceptance` of the moves was accepted."""
