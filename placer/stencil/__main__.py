@@ -1,14 +1,22 @@
-"""Command: map volumes to the fabric; print the score, write and draw the solution."""
+"""Command: map volumes to the fabric; print the score, write and draw the solution.
+
+Ctrl-C ends the search: the best solution so far is written, and the exit code is 130.
+"""
 
 from __future__ import annotations
 
+import time
+
 from omegaconf import DictConfig
 
+from placer.annealing.interrupt import Interrupt
 from placer.command import make_console
 from placer.config import run_command, to_dataclass
 from placer.files import require_folder
+from placer.stencil.clock import Clock
 from placer.stencil.config import StencilConfig
 from placer.stencil.mapper import map_volume, warm_up
+from placer.stencil.objective import make_objective
 from placer.stencil.report import MapProgress, show, write
 
 
@@ -18,14 +26,25 @@ def main(config: DictConfig) -> None:
     for name, _ in settings.jobs():
         require_folder(settings.solution_file(name).parent)
     console = make_console()
-    with MapProgress(settings.time_limit) as progress:
-        for name, problem in settings.loaded():
-            warm_up()
+    is_warm = False
+    with MapProgress(settings.time_limit) as progress, Interrupt() as interrupt:
+        for name, load in settings.jobs():
+            begin = time.perf_counter()
+            problem = load()
             progress.begin(name)
-            mapping = map_volume(problem, settings.time_limit, settings.seed, progress.on_step)
-            path = write(settings, name, problem, mapping)
+            if not is_warm:  # not before the input is known to be right
+                before = time.perf_counter()
+                warm_up()
+                begin, is_warm = begin + time.perf_counter() - before, True
+            clock = Clock(settings.time_limit, problem.num_pes, begin, lambda: interrupt.is_asked)
+            objective = make_objective(settings.objective, problem)
+            mapping = map_volume(problem, clock, settings.seed, objective, progress.on_step)
+            path = write(settings, name, problem, mapping, is_interrupted=interrupt.is_asked)
             show(name, mapping, console)
             console.print(f"written to {path}")
+            if interrupt.is_asked:
+                # The solution is safe; the exit code tells that it is not final.
+                raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

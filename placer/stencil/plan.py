@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from placer.stencil.problem import TILE_POINTS, Problem, sampling_unit
-from placer.stencil.pyramid import FloatArray, build_pyramid, cell_counts
+from placer.stencil.pyramid import BlockArray, FloatArray, Pyramid, build_pyramid, cell_counts
 
 BINS_PER_OCTAVE = 32
 OCTAVES = 12  # of heat, from the largest down
@@ -26,6 +26,7 @@ MAX_SUMMARY_CELLS = 40_000_000
 MAX_SPARE_LEVELS = 8
 MAX_SAMPLINGS = 200  # per number of spare levels
 SPLIT_YIELD = {2: 0.3, 3: 0.4}  # per PE, of splits of the hottest tiles: 1/3 and 3/7 less adapters
+_SIGMAS = [2.0 ** (k / 32) for k in range(32)]  # R0 of the finest level in use / highest heat
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Plan:
     sampling: int
     spare_levels: int  # levels that are finer than the heat asks for
     finest_limit: float  # R0: resolution of the finest level
-    accuracy: float  # estimated, normalised
+    accuracy: float  # estimated, normalised; 0 when not estimated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +46,7 @@ class HeatSummary:
     highest: float
     volume: FloatArray  # [bins]
     heat: FloatArray  # [bins]: integral of the mean heat
+    border: FloatArray  # [axes, octaves]: share of the far border at least so cold, without 0
 
     def integrals(self, sigma: float, dimension: int) -> tuple[float, float]:
         """Integrals of R^d and of h R^(d - 1), for R = sigma * highest / 2^r, r >= 0."""
@@ -55,82 +57,134 @@ class HeatSummary:
 
 
 def summarise(problem: Problem) -> HeatSummary:
-    """Distribution of the heat over the cells of a moderate sampling."""
+    """Distribution of the heat over the cells of a moderate sampling, by their maxima."""
+    pyramid = _summary_pyramid(problem)
+    high = pyramid.high[: pyramid.base[1]]
+    highest = float(problem.heat.max())
+    border = _border_shares(high.reshape(pyramid.cells[::-1]), highest, problem.dimension)
+    return HeatSummary(highest, *_binned(pyramid, high, highest), border)
+
+
+def _summary_pyramid(problem: Problem) -> Pyramid:
     unit = sampling_unit(problem.volume)
     lattice = float(np.prod(problem.volume))
     num_cells = min(max(lattice, SUMMARY_CELLS), MAX_SUMMARY_CELLS)
     wanted = TILE_POINTS * (num_cells / lattice) ** (1 / problem.dimension)
-    pyramid = build_pyramid(problem, max(1, round(wanted / unit)) * unit)
-    high = pyramid.high[: pyramid.base[1]].astype(np.float64)
-    mean = pyramid.mean[: pyramid.base[1]].astype(np.float64)
-    highest = float(problem.heat.max())
-    is_hot = high > 0
-    depth = np.log2(highest / high[is_hot])
+    return build_pyramid(problem, max(1, round(wanted / unit)) * unit)
+
+
+def _binned(pyramid: Pyramid, key: BlockArray, highest: float) -> tuple[FloatArray, FloatArray]:
+    """Volume and integral of the heat of the cells, in bins of log2(highest / key)."""
+    is_hot = key > 0
     size = BINS_PER_OCTAVE * OCTAVES
+    depth = np.log2(highest / key[is_hot].astype(np.float64))
     bins = np.clip(np.floor(depth * BINS_PER_OCTAVE + 1e-4), 0, size - 1).astype(np.int64)
-    cell = (TILE_POINTS / pyramid.sampling) ** problem.dimension
-    return HeatSummary(
-        highest,
-        (cell * np.bincount(bins, minlength=size)).astype(np.float64),
-        (cell * np.bincount(bins, weights=mean[is_hot], minlength=size)).astype(np.float64),
-    )
+    mean = pyramid.mean[: pyramid.base[1]][is_hot]
+    cell = (TILE_POINTS / pyramid.sampling) ** pyramid.dimension
+    volume: FloatArray = cell * np.bincount(bins, minlength=size).astype(np.float64)
+    heat: FloatArray = cell * np.bincount(bins, weights=mean, minlength=size).astype(np.float64)
+    return volume, heat
 
 
-def make_plans(problem: Problem, max_cells: int) -> list[Plan]:
-    """Samplings that may fill the fabric, the most promising first."""
-    summary = summarise(problem)
-    unit = sampling_unit(problem.volume)
+def _border_shares(high: BlockArray, highest: float, dimension: int) -> FloatArray:
+    """Per axis, the share of the last layer of cells that is 0, 1, ... octaves below the highest.
+
+    Cells without heat do not count: a strip along them takes no PEs.
+    """
+    shares = np.zeros((dimension, OCTAVES))
+    for axis in range(dimension):
+        layer = np.take(high, -1, axis=2 - axis)
+        for octave in range(OCTAVES):
+            is_cold = (layer > 0) & (layer <= highest * 0.5**octave)
+            shares[axis, octave] = float(is_cold.mean())
+    return shares
+
+
+def accuracy_ceiling(problem: Problem) -> float:
+    """A normalised accuracy that no solution exceeds, up to how finely the heat is sampled.
+
+    All resolutions R of a solution differ by powers of two, and R >= h everywhere. A tile takes a
+    PE, so accuracy <= integral of h R^(d - 1) / integral of R^d (module docstring). Twice the R at
+    a point changes both by a ratio of at most 3/7 (2-D: 1/3): as long as the smallest R give more
+    than that, they are the best ones, and only R0 is left to choose.
+    """
+    highest = float(problem.heat.max())
+    if highest <= 0:
+        return 0.0
+    pyramid = _summary_pyramid(problem)
+    binned = _binned(pyramid, pyramid.mean[: pyramid.base[1]], highest)
+    summary = HeatSummary(highest, *binned, border=np.zeros((0, 0)))
+    parts = [summary.integrals(sigma, problem.dimension) for sigma in _SIGMAS]
+    return max(1 / 3 if problem.dimension == 2 else 3 / 7, *(value / pes for pes, value in parts))
+
+
+def make_plans(problem: Problem, summary: HeatSummary, max_pes: int, max_cells: int) -> list[Plan]:
+    """Samplings that may fill `max_pes` PEs, the most promising first."""
     if summary.highest <= 0:
-        return [Plan(unit, 0, 1.0, 0.0)]
+        return []
+    unit = sampling_unit(problem.volume)
     d = problem.dimension
     pes, _ = summary.integrals(1.0, d)
-    full = TILE_POINTS * summary.highest * (problem.num_pes / pes) ** (1 / d)
+    full = TILE_POINTS * summary.highest * (max_pes / pes) ** (1 / d)
     plans: dict[tuple[int, int], Plan] = {}
     for spare in range(MAX_SPARE_LEVELS + 1):
         first = max(1, int(0.6 * full * 2**spare / unit))
         last = int(2.1 * full * 2**spare / unit) + 2
-        stride = unit * max(1, (last - first) // MAX_SAMPLINGS)
-        for sampling in range(first * unit, (last + 1) * unit, stride):
+        stride = max(1, (last - first) // MAX_SAMPLINGS)
+        if spare:  # half of an even sampling with one spare level less gives the same tiles
+            first, stride = first | 1, 2 * stride
+        for sampling in range(first * unit, (last + 1) * unit, stride * unit):
             if np.prod(cell_counts(problem.volume, sampling), dtype=float) > max_cells:
                 break
-            if spare and sampling % (2 * unit) == 0:
-                continue  # half the sampling with one spare level less gives the same tiles
-            plan = _plan(problem, summary, sampling, spare)
+            plan = _plan(problem, summary, max_pes, sampling, spare)
             if plan is not None:
                 plans[sampling, spare] = plan
-    found = sorted(plans.values(), key=lambda p: (-p.accuracy, p.spare_levels, p.sampling))
-    return found or [Plan(unit, 0, summary.highest, 0.0)]
+    return sorted(plans.values(), key=lambda p: (-p.accuracy, p.spare_levels, p.sampling))
 
 
-def _plan(problem: Problem, summary: HeatSummary, sampling: int, spare: int) -> Plan | None:
+def last_resorts(problem: Problem, highest: float) -> list[Plan]:
+    """The lowest sampling with larger and larger tiles, for fabrics that are hardly large enough.
+
+    No estimate says whether they fit.
+    """
+    unit = sampling_unit(problem.volume)
+    longest = max(cell_counts(problem.volume, unit))
+    return [
+        Plan(unit, spare, highest * 2.0**spare, 0.0) for spare in range(longest.bit_length() + 1)
+    ]
+
+
+def _plan(
+    problem: Problem, summary: HeatSummary, max_pes: int, sampling: int, spare: int
+) -> Plan | None:
     """The R0 with which the sampling may come to the highest accuracy."""
-    d, num_pes = problem.dimension, problem.num_pes
-    cold = 1 - float(summary.volume[:BINS_PER_OCTAVE].sum()) / float(np.prod(problem.volume))
-    strips = _strip_pes(cell_counts(problem.volume, sampling)[:d], spare, cold)
+    d = problem.dimension
+    strips = _strip_pes(cell_counts(problem.volume, sampling)[:d], spare, summary.border)
     best: Plan | None = None
-    for sigma in 2.0 ** (np.arange(32) / 32):
-        limit = float(sigma) * summary.highest * 2**spare
+    for sigma in _SIGMAS:
+        limit = sigma * summary.highest * 2**spare
         density = (sampling / (TILE_POINTS * limit)) ** d
-        pes, value = summary.integrals(float(sigma), d)
+        pes, value = summary.integrals(sigma, d)
         used = density * pes + strips
-        if used <= num_pes:
-            left = (num_pes - used) * SPLIT_YIELD[d] / float(sigma)
-            accuracy = (density * value + left) / num_pes
+        if used <= max_pes:
+            left = (max_pes - used) * SPLIT_YIELD[d] / sigma
+            accuracy = (density * value + left) / max_pes
             if best is None or accuracy > best.accuracy:
                 best = Plan(sampling, spare, limit, accuracy)
     return best
 
 
-def _strip_pes(cells: tuple[int, ...], spare: int, cold: float) -> float:
+def _strip_pes(cells: tuple[int, ...], spare: int, border: FloatArray) -> float:
     """PEs of the border strips where the number of cells is odd at some level.
 
-    `cold` is the share of the volume that asks for less than the finest resolution: elsewhere
-    only the spare levels leave strips.
+    A strip of level r is lost where tiles would be larger than it: wherever there is heat if r is
+    a spare level, else where the heat is at least r + 1 - spare octaves below the highest.
     """
     total = 0.0
     for axis, n in enumerate(cells):
         others = np.array([m for k, m in enumerate(cells) if k != axis], float)
         for level in range(spare + 3):
             if (n >> level) % 2:
-                total += float(np.prod(others / 2**level)) * (cold if level >= spare else 1.0)
+                share = border[axis, max(0, level + 1 - spare)]
+                total += float(np.prod(others / 2**level)) * float(share)
     return total

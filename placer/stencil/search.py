@@ -16,7 +16,7 @@ import numpy as np
 
 from placer.stencil.moves import PES
 from placer.stencil.partition import Partition, anneal, as_partition, coarsest, fill
-from placer.stencil.plan import Plan, make_plans
+from placer.stencil.plan import HeatSummary, Plan, last_resorts, make_plans
 from placer.stencil.problem import Problem, sampling_unit
 from placer.stencil.pyramid import Pyramid, build_pyramid, cell_counts
 
@@ -27,7 +27,9 @@ FIRST_SWEEPS = 12
 MAX_SWEEPS = 12_000
 NUM_PLANS = 48
 MAX_CELLS = 60_000_000  # of a sampling: 600 MB
-SHIFTS = (1, 2, 4, 8)
+FIRST_CELLS = 2_000_000  # of the first one, which must be found soon
+SHIFTS = (1, 2, 3, 4, 6, 8, 12, 16)
+MAX_OFFSET = 64  # cells
 SWEEPS_PER_WORK = 8  # of annealing, in the time that it takes to evaluate a plan, about
 ESTIMATE_SLACK = 1.06  # by which a partition may be better than estimated
 
@@ -41,25 +43,46 @@ class Found:
     partition: Partition
 
 
-class Work(Protocol):
-    """Asked before each step, with the cells that it will go through."""
+class Budget(Protocol):
+    """Tells when the search must end."""
 
-    def __call__(self, cells: float) -> bool: ...
+    def affords(self, cells: float) -> bool:
+        """Asked before each step, with the cells that it will go through."""
+
+    def is_over(self) -> bool:
+        """Asked within long steps."""
+
+
+class NoLimit:
+    """A search that the caller ends."""
+
+    def affords(self, cells: float) -> bool:
+        return True
+
+    def is_over(self) -> bool:
+        return False
+
+
+NO_LIMIT = NoLimit()
+
+
+Step = tuple[float, Callable[[], Found | None]]  # cells to go through, and what to do
 
 
 def search(
     problem: Problem,
+    summary: HeatSummary,
     max_pes: int,
     seed: int,
-    affords: Work = lambda cells: True,
+    budget: Budget = NO_LIMIT,
 ) -> Iterator[Partition]:
     """Better and better partitions, one per step (the same again when a step found nothing).
 
-    Ends when the next step cannot be afforded.
+    Ends when the next step cannot be afforded; the first partition is found at any price.
     """
     found: list[Found] = []  # the best of each pyramid, best first
-    for cells, act in _steps(problem, max_pes, seed, found):
-        if found and not affords(cells):
+    for cells, act in _steps(problem, summary, max_pes, seed, budget, found):
+        if found and not budget.affords(cells):
             return
         step = act()
         if step is not None:
@@ -78,32 +101,62 @@ def _keep(found: list[Found], new: Found) -> None:
 
 
 def _steps(
-    problem: Problem, max_pes: int, seed: int, found: list[Found]
-) -> Iterator[tuple[float, Callable[[], Found | None]]]:
-    """Cells to go through, and what to do. `found` grows between the steps."""
-    for number, plan in enumerate(make_plans(problem, MAX_CELLS)):
+    problem: Problem,
+    summary: HeatSummary,
+    max_pes: int,
+    seed: int,
+    budget: Budget,
+    found: list[Found],
+) -> Iterator[Step]:
+    """All steps in order. `found` grows between them."""
+    plans = make_plans(problem, summary, max_pes, MAX_CELLS)
+    yield from _first_steps(problem, summary, max_pes, plans, found)
+    for plan in plans[:NUM_PLANS]:
         best = found[0].partition.accuracy / max_pes if found else 0.0
-        if found and (number >= NUM_PLANS or plan.accuracy * ESTIMATE_SLACK < best):
+        if plan.accuracy * ESTIMATE_SLACK < best:
             break
-        yield _num_cells(problem, plan), partial(evaluate, problem, plan, (0, 0, 0), max_pes)
+        yield _evaluation(problem, plan, max_pes)
     if not found:
         return
     for start in list(found):
         plan = _finer(start.plan)
         if _num_cells(problem, plan) <= MAX_CELLS:
-            yield _num_cells(problem, plan), partial(evaluate, problem, plan, (0, 0, 0), max_pes)
+            yield _evaluation(problem, plan, max_pes)
     for start in list(found):
-        work = _num_cells(problem, start.plan) * (1 + FIRST_SWEEPS / SWEEPS_PER_WORK)
-        yield work, partial(_annealed, start, max_pes, FIRST_SWEEPS, seed)
-    for axis, shift in product(range(problem.dimension), SHIFTS):
+        yield _annealing(problem, start, max_pes, FIRST_SWEEPS, seed, budget)
+    for axes, shift in product(_shifted_axes(problem.dimension), SHIFTS):
         work = _num_cells(problem, found[0].plan)
-        yield work, partial(_shifted, problem, found[0], axis, shift, max_pes)
+        yield work, partial(_shifted, problem, found[0], axes, shift, max_pes)
     sweeps = 2 * FIRST_SWEEPS
     while sweeps <= MAX_SWEEPS:
         for number, start in enumerate(list(found)):
-            work = _num_cells(problem, start.plan) * (1 + sweeps / SWEEPS_PER_WORK)
-            yield work, partial(_annealed, start, max_pes, sweeps, seed + number)
+            yield _annealing(problem, start, max_pes, sweeps, seed + number, budget)
         sweeps *= 2
+
+
+def _first_steps(
+    problem: Problem, summary: HeatSummary, max_pes: int, plans: list[Plan], found: list[Found]
+) -> Iterator[Step]:
+    """A partition soon: by the best plan of few cells, or by the lowest sampling."""
+    for plan in plans:
+        if _num_cells(problem, plan) <= FIRST_CELLS:
+            yield _evaluation(problem, plan, max_pes)
+            break
+    for plan in last_resorts(problem, summary.highest):
+        if found:
+            break
+        yield _evaluation(problem, plan, max_pes)
+
+
+def _evaluation(problem: Problem, plan: Plan, max_pes: int) -> Step:
+    return _num_cells(problem, plan), partial(evaluate, problem, plan, (0, 0, 0), max_pes)
+
+
+def _annealing(
+    problem: Problem, start: Found, max_pes: int, sweeps: int, seed: int, budget: Budget
+) -> Step:
+    work = _num_cells(problem, start.plan) * (1 + sweeps / SWEEPS_PER_WORK)
+    return work, partial(_annealed, start, max_pes, sweeps, seed, budget)
 
 
 def _num_cells(problem: Problem, plan: Plan) -> float:
@@ -156,18 +209,25 @@ def _finer(plan: Plan) -> Plan:
     return Plan(2 * plan.sampling, plan.spare_levels + 1, 2 * plan.finest_limit, plan.accuracy)
 
 
-def _shifted(problem: Problem, start: Found, axis: int, shift: int, max_pes: int) -> Found | None:
-    """Blocks that begin before the volume along one axis, by `shift` of the largest fine tiles."""
+def _shifted_axes(dimension: int) -> list[tuple[int, ...]]:
+    """All axes together, then one after the other."""
+    return [tuple(range(dimension)), *((axis,) for axis in range(dimension))]
+
+
+def _shifted(
+    problem: Problem, start: Found, axes: tuple[int, ...], shift: int, max_pes: int
+) -> Found | None:
+    """Blocks that begin before the volume, by `shift` of the largest fine tiles along some axes."""
     offset = list(start.offset)
-    offset[axis] = shift * 2**start.plan.spare_levels
-    pyramid = build_pyramid(problem, start.plan.sampling, (offset[0], offset[1], offset[2]))
-    return _filled(pyramid, start.plan, max_pes)
+    for axis in axes:
+        offset[axis] = (offset[axis] + shift * 2**start.plan.spare_levels) % MAX_OFFSET
+    return evaluate(problem, start.plan, (offset[0], offset[1], offset[2]), max_pes)
 
 
-def _annealed(start: Found, max_pes: int, sweeps: int, seed: int) -> Found | None:
+def _annealed(start: Found, max_pes: int, sweeps: int, seed: int, budget: Budget) -> Found | None:
     pyramid = start.partition.pyramid
     tree, totals = coarsest(pyramid, start.plan.finest_limit)
-    partition = anneal(pyramid, tree, totals, max_pes, sweeps, seed)
+    partition = anneal(pyramid, tree, totals, max_pes, sweeps, seed, budget.is_over)
     return None if partition is None else replace(start, partition=partition)
 
 

@@ -11,11 +11,12 @@ import pytest
 
 from placer.config import run_command
 from placer.stencil.__main__ import main
-from placer.stencil.check import score
+from placer.stencil.clock import Clock
 from placer.stencil.files import read_problem, read_solution, write_problem
 from placer.stencil.generate import INPUTS, ball, flat, make_problem
 from placer.stencil.mapper import map_volume
 from placer.stencil.problem import Problem
+from placer.stencil.scoring import score
 from placer.stencil.surface import read_surface, surface_problem
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2/1 3/1 4/1\n"
@@ -124,14 +125,15 @@ HARD = {
 @pytest.mark.parametrize("name", HARD)
 def test_hard_problems_get_legal_solutions(name: str) -> None:
     problem = HARD[name]
-    mapping = map_volume(problem, 1.5, 0)
+    mapping = map_volume(problem, Clock(1.5, problem.num_pes), 0)
     assert score(problem, mapping.solution).total == mapping.score.total
     assert (mapping.score.accuracy > 0) == bool(problem.heat.any())
 
 
 def test_low_heat_is_worth_as_much_as_high_heat() -> None:
     """The score divides by max(1, scale): levels are lifted until the scale counts."""
-    assert map_volume(HARD["low heat"], 0.5, 0).score.accuracy_norm == pytest.approx(1.0, abs=0.2)
+    mapping = map_volume(HARD["low heat"], Clock(0.5, 100), 0)
+    assert mapping.score.accuracy_norm == pytest.approx(1.0, abs=0.2)
 
 
 def surface(tmp_path: Path, name: str, content: bytes) -> Problem:
