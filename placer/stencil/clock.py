@@ -7,15 +7,16 @@ from collections.abc import Callable
 
 SECONDS_PER_CELL = 3e-7  # of a step of the search, before the first one is measured
 SECONDS_PER_PE = 1e-5  # for placing, likewise
-FINISH_PER_PE = 1.2e-5  # seconds for checking, writing and drawing
-LEAST_FINISH = 0.3  # seconds for that on the smallest fabric
+FINISH_PER_PE = 1.2e-5  # seconds for checking and writing
+LEAST_FINISH = 0.2  # seconds for that on the smallest fabric
 SLACK = 1.1  # a step may take longer than the last ones
 
 
 class Clock:
     """Keeps enough time to place the last partition, to check it and to write it.
 
-    The clock only says when to stop: what is done until then does not depend on it.
+    It has run since `begin`, and what follows the mapping takes `ending` seconds. The clock only
+    says when to stop: what is done until then does not depend on it.
     """
 
     def __init__(
@@ -23,10 +24,11 @@ class Clock:
         limit: float,
         num_pes: int,
         begin: float | None = None,
+        ending: float = 0.0,
         is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._begin = time.perf_counter() if begin is None else begin
-        self._limit = limit
+        self._end = limit - ending - LEAST_FINISH - FINISH_PER_PE * num_pes
         self._is_interrupted = is_interrupted
         self._num_pes = num_pes
         self._seconds_per_pe = SECONDS_PER_PE
@@ -39,8 +41,7 @@ class Clock:
 
     def has_time(self, seconds: float = 0.0) -> bool:
         """Whether a step of so many seconds fits before the end must begin."""
-        end = self._limit - LEAST_FINISH - FINISH_PER_PE * self._num_pes
-        return not self._is_interrupted() and self.seconds + SLACK * seconds < end
+        return not self._is_interrupted() and self.seconds + SLACK * seconds < self._end
 
     def affords(self, cells: float) -> bool:
         """Asked before a step of the search; the slowest one so far tells the speed.

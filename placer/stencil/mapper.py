@@ -25,11 +25,18 @@ from placer.stencil.generate import ball
 from placer.stencil.leaves import Netlist, netlist_of
 from placer.stencil.objective import CONTEST_SCORE, Objective
 from placer.stencil.partition import Partition, anneal, coarsest, resized
-from placer.stencil.place import MAX_SMOOTHINGS, Placed, best_layout, refine, solution_of
-from placer.stencil.plan import HeatSummary, summarise
+from placer.stencil.place import (
+    FIRST_ROUNDS,
+    MAX_SMOOTHINGS,
+    Placed,
+    best_layout,
+    refine,
+    solution_of,
+)
+from placer.stencil.plan import HeatSummary, Plan, summarise
 from placer.stencil.problem import Problem, Solution
 from placer.stencil.scoring import Score, score, wires_norm
-from placer.stencil.search import search, smallest_partition
+from placer.stencil.search import evaluate, search, smallest_partition
 
 COMPACT_BELOW = 0.97  # used share of the fabric below which places are kept together
 MATTER_WITHIN = 1.25  # wires that do not matter until they are this much longer are ignored
@@ -38,7 +45,7 @@ WIRES_EXPONENT = 0.83  # the term of the wires falls as this power of the used P
 ACCURACY_EXPONENT = 0.6  # accuracy rises as this power of them, where tiles are traded
 SHARES = np.geomspace(0.7, 1.4, 141)  # of the PEs in use that a trade may go to
 LEAST_TRADE = 0.004  # smaller changes of the used PEs are not worth a new start
-TRADE_ROUNDS = 20  # that shorten wires between two trades; the next ones take longer
+TRADE_ROUNDS = MAX_SMOOTHINGS + FIRST_ROUNDS  # that shorten wires between two steps of the search
 TRADE_STEPS = 3  # of a search for a partition of a given size
 EQUAL = 1e-4  # accuracy this close to 1 is the best there is
 
@@ -157,9 +164,6 @@ class _Run:
             last = self.clock.seconds - begin
         return attempt
 
-    def rounds(self, attempt: _Attempt) -> Iterator[Placed]:
-        return refine(attempt.netlist, self.problem.fabric, attempt.placed, self.seed)
-
 
 def _compact(fabric: tuple[int, int], num_nodes: int) -> tuple[int, int]:
     """The part of the fabric that so many nodes should use."""
@@ -175,19 +179,23 @@ def _compact(fabric: tuple[int, int], num_nodes: int) -> tuple[int, int]:
 def _search(run: _Run) -> _Attempt:
     """Better and better partitions, placed when their wires may matter."""
     partitions = run.partitions(run.problem.num_pes)
-    attempt = run.place(_first_partition(run.problem, partitions))
+    last = _first_partition(run.problem, partitions)
+    trade = _Trade(run, run.place(last))
     waiting: Partition | None = None
     for partition in partitions:
-        accuracy = partition.accuracy / run.problem.num_pes
-        if accuracy > attempt.accuracy and partition is not waiting:
-            waiting = partition
+        if partition is not last:
+            last = waiting = partition
+            accuracy = partition.accuracy / run.problem.num_pes
             run.report(Progress("partition", run.clock.seconds, accuracy, 0.0))
-            wires = attempt.wires_of(partition.used_pes)
-            is_larger = partition.used_pes > GROWTH * attempt.netlist.num_nodes
+            wires = trade.attempt.wires_of(partition.used_pes)
+            is_larger = partition.used_pes > GROWTH * trade.attempt.netlist.num_nodes
             if is_larger or run.do_wires_matter(accuracy, wires, MATTER_WITHIN):
-                attempt, waiting = _placed_and_traded(run, partition), None
-        if accuracy > 1 - EQUAL:
+                trade, waiting = _Trade(run, run.place(partition)), None
+        trade.go_on()
+        if last.accuracy > (1 - EQUAL) * run.problem.num_pes:
             break
+    while trade.do_wires_matter and run.clock.has_time():
+        trade.go_on()
     if waiting is not None:
         run.place(waiting)
     assert run.best is not None
@@ -206,52 +214,63 @@ def _first_partition(problem: Problem, partitions: Iterator[Partition]) -> Parti
     return first
 
 
-def _placed_and_traded(run: _Run, partition: Partition) -> _Attempt:
-    """Place and shorten wires; while these matter, change how full the fabric is."""
-    attempt = run.place(partition)
-    rounds, max_rounds = run.rounds(attempt), TRADE_ROUNDS
-    while run.clock.has_time():
-        attempt = run.shorten(attempt, rounds, max_rounds)
-        share = _best_share(run, attempt)
-        if abs(share - 1) > LEAST_TRADE:
-            other = _of_size(run, attempt, int(share * attempt.netlist.num_nodes))
-            if other is None:
-                break
-            attempt = run.place(other)
-            rounds = run.rounds(attempt)
-        elif not run.do_wires_matter(attempt.accuracy, attempt.wires, within=1.0):
-            break
-        max_rounds = max_rounds * 3 // 2
-    return attempt
+class _Trade:
+    """Shortens the wires of a partition; while they matter, changes how full the fabric is."""
 
+    def __init__(self, run: _Run, attempt: _Attempt) -> None:
+        self._run = run
+        self._take(attempt)
 
-def _best_share(run: _Run, attempt: _Attempt) -> float:
-    """By which factor the used PEs should change, as far as rules of thumb can tell."""
-    most = run.problem.num_pes / max(1, attempt.netlist.num_nodes)
-    shares = [1.0, *(float(share) for share in SHARES if share < most), most]
-    return max(
-        shares,
-        key=lambda x: run.objective(
-            attempt.accuracy * x**ACCURACY_EXPONENT, attempt.wires * x**-WIRES_EXPONENT
-        ),
-    )
+    def _take(self, attempt: _Attempt) -> None:
+        self.attempt = attempt
+        self._rounds = refine(attempt.netlist, self._run.problem.fabric, attempt.placed,
+                              self._run.seed)  # fmt: skip
 
+    @property
+    def do_wires_matter(self) -> bool:
+        return self._run.do_wires_matter(self.attempt.accuracy, self.attempt.wires, within=1.0)
 
-def _of_size(run: _Run, attempt: _Attempt, max_pes: int) -> Partition | None:
-    """A partition for so many PEs: the same with more or fewer splits, or a new one."""
-    partition = resized(attempt.partition, max_pes)
-    if partition is None:
-        partition = next(islice(run.partitions(max_pes), TRADE_STEPS - 1, None), None)
-        run.clock.end_step()
-    return partition
+    def go_on(self) -> None:
+        """Some rounds, then another size if that promises more. Nothing if wires do not matter."""
+        if not self.do_wires_matter:
+            return
+        self.attempt = self._run.shorten(self.attempt, self._rounds, TRADE_ROUNDS)
+        share = self._best_share()
+        if abs(share - 1) > LEAST_TRADE and self._run.clock.has_time():
+            other = self._of_size(int(share * self.attempt.netlist.num_nodes))
+            if other is not None:
+                self._take(self._run.place(other))
+
+    def _best_share(self) -> float:
+        """By which factor the used PEs should change, as far as rules of thumb can tell."""
+        attempt, objective = self.attempt, self._run.objective
+        most = attempt.num_pes / max(1, attempt.netlist.num_nodes)
+        shares = [1.0, *(float(share) for share in SHARES if share < most), most]
+        return max(
+            shares,
+            key=lambda x: objective(
+                attempt.accuracy * x**ACCURACY_EXPONENT, attempt.wires * x**-WIRES_EXPONENT
+            ),
+        )
+
+    def _of_size(self, max_pes: int) -> Partition | None:
+        """A partition for so many PEs: the same with more or fewer splits, or a new one."""
+        partition = resized(self.attempt.partition, max_pes)
+        if partition is None:
+            partition = next(islice(self._run.partitions(max_pes), TRADE_STEPS - 1, None), None)
+            self._run.clock.end_step()
+        return partition
 
 
 def warm_up() -> None:
     """Compile, or load from the cache, what a mapping needs; it counts for no time limit."""
     for volume in ((4, 4), (2, 2, 2)):
         problem = ball(volume, (9, 9), (0, 0, 0), 8.0, floor=0.0)
-        partition = next(search(problem, summarise(problem), problem.num_pes, 0))
-        tree, totals = coarsest(partition.pyramid, 2 * partition.finest_limit)
+        found = evaluate(problem, Plan(20, 0, 2.0, 0.0), (0, 0, 0), problem.num_pes)
+        assert found is not None
+        partition = found.partition
+        summarise(problem)
+        tree, totals = coarsest(partition.pyramid, 4.0)
         anneal(partition.pyramid, tree, totals, problem.num_pes, 2, 0)
         netlist = netlist_of(partition.pyramid, partition.tree)
         start = best_layout(netlist, problem.fabric)

@@ -27,7 +27,9 @@ FIRST_SWEEPS = 12
 MAX_SWEEPS = 12_000
 NUM_PLANS = 48
 MAX_CELLS = 60_000_000  # of a sampling: 600 MB
-FIRST_CELLS = 2_000_000  # of the first one, which must be found soon
+LEAST_CELLS, CELLS_PER_PE = 200_000, 1_000  # likewise, for small fabrics
+FIRST_CELLS, FIRST_PLANS = 2_000_000, 4  # of the first partition, which must be found soon
+FULL = 0.999  # share of the PEs from which on a fabric is full
 SHIFTS = (1, 2, 3, 4, 6, 8, 12, 16)
 MAX_OFFSET = 64  # cells
 SWEEPS_PER_WORK = 8  # of annealing, in the time that it takes to evaluate a plan, about
@@ -109,7 +111,8 @@ def _steps(
     found: list[Found],
 ) -> Iterator[Step]:
     """All steps in order. `found` grows between them."""
-    plans = make_plans(problem, summary, max_pes, MAX_CELLS)
+    max_cells = _max_cells(max_pes)
+    plans = make_plans(problem, summary, max_pes, max_cells)
     yield from _first_steps(problem, summary, max_pes, plans, found)
     for plan in plans[:NUM_PLANS]:
         best = found[0].partition.accuracy / max_pes if found else 0.0
@@ -120,8 +123,16 @@ def _steps(
         return
     for start in list(found):
         plan = _finer(start.plan)
-        if _num_cells(problem, plan) <= MAX_CELLS:
+        if _num_cells(problem, plan) <= max_cells:
             yield _evaluation(problem, plan, max_pes)
+    while found[0].partition.used_pes < FULL * max_pes:
+        plan = _finer(found[0].plan)
+        if _num_cells(problem, plan) > max_cells:
+            break
+        before = found[0].partition.accuracy
+        yield _evaluation(problem, plan, max_pes)
+        if found[0].partition.accuracy <= before:
+            break
     for start in list(found):
         yield _annealing(problem, start, max_pes, FIRST_SWEEPS, seed, budget)
     for axes, shift in product(_shifted_axes(problem.dimension), SHIFTS):
@@ -138,10 +149,11 @@ def _first_steps(
     problem: Problem, summary: HeatSummary, max_pes: int, plans: list[Plan], found: list[Found]
 ) -> Iterator[Step]:
     """A partition soon: by the best plan of few cells, or by the lowest sampling."""
-    for plan in plans:
-        if _num_cells(problem, plan) <= FIRST_CELLS:
-            yield _evaluation(problem, plan, max_pes)
+    quick = [plan for plan in plans if _num_cells(problem, plan) <= FIRST_CELLS]
+    for plan in quick[:FIRST_PLANS]:
+        if found:
             break
+        yield _evaluation(problem, plan, max_pes)
     for plan in last_resorts(problem, summary.highest):
         if found:
             break
@@ -157,6 +169,11 @@ def _annealing(
 ) -> Step:
     work = _num_cells(problem, start.plan) * (1 + sweeps / SWEEPS_PER_WORK)
     return work, partial(_annealed, start, max_pes, sweeps, seed, budget)
+
+
+def _max_cells(max_pes: int) -> int:
+    """Finer samplings are not worth their time."""
+    return min(MAX_CELLS, max(LEAST_CELLS, CELLS_PER_PE * max_pes))
 
 
 def _num_cells(problem: Problem, plan: Plan) -> float:
