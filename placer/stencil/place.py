@@ -20,7 +20,7 @@ SMOOTHING_SWEEPS = 16
 LEAST_SMOOTHING = 0.003  # share of the cost that a round of smoothing must gain
 MOVES_PER_NODE = 4  # in a round of annealing
 FIRST_ROUNDS = 16  # of the first anneal; the next ones take twice as many each
-HOT, COLD = 4.0, 0.02  # temperatures, in average costs of a wire
+HOT, COLD = 1.0, 0.02  # temperatures, in average costs of a wire
 WARM = 0.3  # of the anneals after the first
 REACH = 3  # from the middle of the neighbours, at the start
 

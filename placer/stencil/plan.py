@@ -7,7 +7,8 @@ finest level. If every point had the smallest R = R0 / 2^r above its heat h, the
     value = (s / (10 R0))^d * integral of h R^(d - 1).
 
 That is a bound: on top come tiles that are too fine because blocks straddle a threshold, adapters,
-and fine strips along the border where the cells along an axis cannot be halved often enough.
+and fine strips along the border where the cells along an axis cannot be halved often enough. The
+strips are counted; for the rest, what a plan really came to corrects the estimates of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ BINS_PER_OCTAVE = 32
 OCTAVES = 12  # of heat, from the largest down
 SUMMARY_CELLS = 400_000  # over which the heat is summarised, unless the lattice is finer
 MAX_SUMMARY_CELLS = 40_000_000
-MAX_SPARE_LEVELS = 8
+MAX_SPARE_LEVELS = 6
+LEAST_FACTOR = 0.1  # of corrections
 MAX_SAMPLINGS = 200  # per number of spare levels
 SPLIT_YIELD = {2: 0.3, 3: 0.4}  # per PE, of splits of the hottest tiles: 1/3 and 3/7 less adapters
 _SIGMAS = [2.0 ** (k / 32) for k in range(32)]  # R0 of the finest level in use / highest heat
@@ -37,6 +39,20 @@ class Plan:
     spare_levels: int  # levels that are finer than the heat asks for
     finest_limit: float  # R0: resolution of the finest level
     accuracy: float  # estimated, normalised; 0 when not estimated
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """By which factors PEs and value of a tree exceed the bounds.
+
+    Tiles have a size: where heat changes within one, it is finer than its mean heat asks for.
+    """
+
+    pes: float = 1.0
+    value: float = 1.0
+
+
+NO_CORRECTION = Correction()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,15 +134,22 @@ def accuracy_ceiling(problem: Problem) -> float:
     return max(1 / 3 if problem.dimension == 2 else 3 / 7, *(value / pes for pes, value in parts))
 
 
-def make_plans(problem: Problem, summary: HeatSummary, max_pes: int, max_cells: int) -> list[Plan]:
+def make_plans(
+    problem: Problem,
+    summary: HeatSummary,
+    max_pes: int,
+    max_cells: int,
+    correction: Correction = NO_CORRECTION,
+) -> list[Plan]:
     """Samplings that may fill `max_pes` PEs, the most promising first."""
     if summary.highest <= 0:
         return []
     unit = sampling_unit(problem.volume)
     d = problem.dimension
-    pes, _ = summary.integrals(1.0, d)
-    full = TILE_POINTS * summary.highest * (max_pes / pes) ** (1 / d)
-    plans: dict[tuple[int, int], Plan] = {}
+    bounds = np.array([summary.integrals(sigma, d) for sigma in _SIGMAS])
+    bounds *= [correction.pes, correction.value]
+    full = TILE_POINTS * summary.highest * (max_pes / bounds[0, 0]) ** (1 / d)
+    plans = []
     for spare in range(MAX_SPARE_LEVELS + 1):
         first = max(1, int(0.6 * full * 2**spare / unit))
         last = int(2.1 * full * 2**spare / unit) + 2
@@ -136,10 +159,10 @@ def make_plans(problem: Problem, summary: HeatSummary, max_pes: int, max_cells: 
         for sampling in range(first * unit, (last + 1) * unit, stride * unit):
             if np.prod(cell_counts(problem.volume, sampling), dtype=float) > max_cells:
                 break
-            plan = _plan(problem, summary, max_pes, sampling, spare)
+            plan = _plan(problem, summary, bounds, max_pes, sampling, spare)
             if plan is not None:
-                plans[sampling, spare] = plan
-    return sorted(plans.values(), key=lambda p: (-p.accuracy, p.spare_levels, p.sampling))
+                plans.append(plan)
+    return sorted(plans, key=lambda p: (-p.accuracy, p.spare_levels, p.sampling))
 
 
 def last_resorts(problem: Problem, highest: float) -> list[Plan]:
@@ -155,36 +178,50 @@ def last_resorts(problem: Problem, highest: float) -> list[Plan]:
 
 
 def _plan(
-    problem: Problem, summary: HeatSummary, max_pes: int, sampling: int, spare: int
+    problem: Problem,
+    summary: HeatSummary,
+    bounds: FloatArray,  # [sigmas, 2]: integrals for PEs and value
+    max_pes: int,
+    sampling: int,
+    spare: int,
 ) -> Plan | None:
-    """The R0 with which the sampling may come to the highest accuracy."""
+    """The R0 with which the sampling may come to the highest accuracy; None when none fits."""
     d = problem.dimension
-    strips = _strip_pes(cell_counts(problem.volume, sampling)[:d], spare, summary.border)
-    best: Plan | None = None
-    for sigma in _SIGMAS:
-        limit = sigma * summary.highest * 2**spare
-        density = (sampling / (TILE_POINTS * limit)) ** d
-        pes, value = summary.integrals(sigma, d)
-        used = density * pes + strips
-        if used <= max_pes:
-            left = (max_pes - used) * SPLIT_YIELD[d] / sigma
-            accuracy = (density * value + left) / max_pes
-            if best is None or accuracy > best.accuracy:
-                best = Plan(sampling, spare, limit, accuracy)
-    return best
+    limits = np.array(_SIGMAS) * summary.highest * 2**spare
+    density = (sampling / (TILE_POINTS * limits)) ** d
+    left = max_pes - density * bounds[:, 0] - _strip_pes(problem, summary, sampling, spare)
+    if left.max() < 0:
+        return None
+    value = density * bounds[:, 1] + left * SPLIT_YIELD[d] / np.array(_SIGMAS)
+    best = int(np.argmax(np.where(left >= 0, value, -1.0)))
+    return Plan(sampling, spare, float(limits[best]), float(value[best]) / max_pes)
 
 
-def _strip_pes(cells: tuple[int, ...], spare: int, border: FloatArray) -> float:
+def learn(
+    problem: Problem, summary: HeatSummary, plan: Plan, value: float, pes: float
+) -> Correction:
+    """From what the coarsest tree of a plan came to."""
+    d = problem.dimension
+    density = (plan.sampling / (TILE_POINTS * plan.finest_limit)) ** d
+    sigma = plan.finest_limit / (summary.highest * 2**plan.spare_levels)
+    bound_pes, bound_value = summary.integrals(sigma, d)
+    strips = _strip_pes(problem, summary, plan.sampling, plan.spare_levels)
+    factor = (pes - strips) / (density * bound_pes)
+    return Correction(max(LEAST_FACTOR, factor), max(LEAST_FACTOR, value / (density * bound_value)))
+
+
+def _strip_pes(problem: Problem, summary: HeatSummary, sampling: int, spare: int) -> float:
     """PEs of the border strips where the number of cells is odd at some level.
 
     A strip of level r is lost where tiles would be larger than it: wherever there is heat if r is
     a spare level, else where the heat is at least r + 1 - spare octaves below the highest.
     """
+    cells = cell_counts(problem.volume, sampling)[: problem.dimension]
     total = 0.0
     for axis, n in enumerate(cells):
         others = np.array([m for k, m in enumerate(cells) if k != axis], float)
         for level in range(spare + 3):
             if (n >> level) % 2:
-                share = border[axis, max(0, level + 1 - spare)]
+                share = summary.border[axis, max(0, level + 1 - spare)]
                 total += float(np.prod(others / 2**level)) * float(share)
     return total

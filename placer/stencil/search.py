@@ -14,14 +14,24 @@ from typing import Protocol
 
 import numpy as np
 
-from placer.stencil.moves import PES
+from placer.stencil.moves import PES, VALUE
 from placer.stencil.partition import Partition, anneal, as_partition, coarsest, fill
-from placer.stencil.plan import HeatSummary, Plan, last_resorts, make_plans
+from placer.stencil.plan import (
+    NO_CORRECTION,
+    SPLIT_YIELD,
+    Correction,
+    HeatSummary,
+    Plan,
+    last_resorts,
+    learn,
+    make_plans,
+)
 from placer.stencil.problem import Problem, sampling_unit
 from placer.stencil.pyramid import Pyramid, build_pyramid, cell_counts
 
 MAX_TRIES = 9  # trees that are built to find the lowest resolution that fits
 MAX_SIGMA = 2.2  # beyond twice the resolution, a lower sampling serves as well
+LIMIT_SLACK = 1.12  # by which the resolution of an estimated plan may be raised to make it fit
 NUM_FINALISTS = 3
 FIRST_SWEEPS = 12
 MAX_SWEEPS = 12_000
@@ -96,10 +106,10 @@ def search(
 def _keep(found: list[Found], new: Found) -> None:
     """Add a partition to the finalists, one per pyramid."""
     key = (new.plan.sampling, new.offset)
-    rivals = [new, *(f for f in found if (f.plan.sampling, f.offset) == key)]
+    rivals = [*(f for f in found if (f.plan.sampling, f.offset) == key), new]
     others = [f for f in found if (f.plan.sampling, f.offset) != key]
     best = max(rivals, key=lambda f: f.partition.accuracy)
-    found[:] = sorted([best, *others], key=lambda f: -f.partition.accuracy)[:NUM_FINALISTS]
+    found[:] = sorted([*others, best], key=lambda f: -f.partition.accuracy)[:NUM_FINALISTS]
 
 
 def _steps(
@@ -111,20 +121,10 @@ def _steps(
     found: list[Found],
 ) -> Iterator[Step]:
     """All steps in order. `found` grows between them."""
-    max_cells = _max_cells(max_pes)
-    plans = make_plans(problem, summary, max_pes, max_cells)
-    yield from _first_steps(problem, summary, max_pes, plans, found)
-    for plan in plans[:NUM_PLANS]:
-        best = found[0].partition.accuracy / max_pes if found else 0.0
-        if plan.accuracy * ESTIMATE_SLACK < best:
-            break
-        yield _evaluation(problem, plan, max_pes)
+    yield from _planned_steps(problem, summary, max_pes, found)
     if not found:
         return
-    for start in list(found):
-        plan = _finer(start.plan)
-        if _num_cells(problem, plan) <= max_cells:
-            yield _evaluation(problem, plan, max_pes)
+    max_cells = _max_cells(max_pes)
     while found[0].partition.used_pes < FULL * max_pes:
         plan = _finer(found[0].plan)
         if _num_cells(problem, plan) > max_cells:
@@ -145,19 +145,71 @@ def _steps(
         sweeps *= 2
 
 
-def _first_steps(
-    problem: Problem, summary: HeatSummary, max_pes: int, plans: list[Plan], found: list[Found]
+def _planned_steps(
+    problem: Problem, summary: HeatSummary, max_pes: int, found: list[Found]
 ) -> Iterator[Step]:
-    """A partition soon: by the best plan of few cells, or by the lowest sampling."""
-    quick = [plan for plan in plans if _num_cells(problem, plan) <= FIRST_CELLS]
-    for plan in quick[:FIRST_PLANS]:
-        if found:
+    """Plans in the order of what they promise; estimates get better with each that was tried.
+
+    There is a partition soon: plans of few cells come first, then the lowest sampling.
+    """
+    correction, tried = NO_CORRECTION, set[tuple[int, int]]()
+    lessons: list[Lesson] = []
+    for number in range(NUM_PLANS):
+        is_early = number < FIRST_PLANS and not found
+        max_cells = FIRST_CELLS if is_early else _max_cells(max_pes)
+        plans = make_plans(problem, summary, max_pes, max_cells, correction)
+        plan = next((p for p in plans if (p.sampling, p.spare_levels) not in tried), None)
+        best = found[0].partition.accuracy / max_pes if found else 0.0
+        if plan is None or plan.accuracy * ESTIMATE_SLACK < best:
+            if is_early:
+                continue
             break
-        yield _evaluation(problem, plan, max_pes)
+        tried.add((plan.sampling, plan.spare_levels))
+        yield (
+            _num_cells(problem, plan),
+            partial(_learnt, problem, summary, plan, max_pes, lessons),
+        )
+        correction = lessons[-1].correction
+        finer = _worthwhile_finer(problem, lessons[-1].found, max_pes, found)
+        if finer is not None:
+            yield _evaluation(problem, finer, max_pes)
     for plan in last_resorts(problem, summary.highest):
         if found:
             break
         yield _evaluation(problem, plan, max_pes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """What the evaluation of a plan has shown."""
+
+    correction: Correction
+    found: Found | None
+
+
+def _learnt(
+    problem: Problem, summary: HeatSummary, plan: Plan, max_pes: int, lessons: list[Lesson]
+) -> Found | None:
+    """Evaluate a plan, and learn how far its estimate was off."""
+    pyramid = build_pyramid(problem, plan.sampling)
+    _, totals = coarsest(pyramid, plan.finest_limit)
+    correction = learn(problem, summary, plan, totals[VALUE], totals[PES])
+    found = _evaluate(pyramid, plan, summary.highest, max_pes)
+    lessons.append(Lesson(correction, found))
+    return found
+
+
+def _worthwhile_finer(
+    problem: Problem, result: Found | None, max_pes: int, found: list[Found]
+) -> Plan | None:
+    """The same plan with a level more, if PEs are left that could make it the best."""
+    if result is None or result.partition.used_pes >= FULL * max_pes:
+        return None
+    plan = _finer(result.plan)
+    left = max_pes - result.partition.used_pes
+    promised = result.partition.accuracy + left * SPLIT_YIELD[problem.dimension]
+    is_better = promised > found[0].partition.accuracy
+    return plan if is_better and _num_cells(problem, plan) <= _max_cells(max_pes) else None
 
 
 def _evaluation(problem: Problem, plan: Plan, max_pes: int) -> Step:
@@ -185,7 +237,11 @@ def evaluate(
 ) -> Found | None:
     """The partition of a plan at the lowest resolution that fits, filled; None when none fits."""
     pyramid = build_pyramid(problem, plan.sampling, offset)
-    limit = lowest_limit(pyramid, plan, float(problem.heat.max()), max_pes)
+    return _evaluate(pyramid, plan, float(problem.heat.max()), max_pes)
+
+
+def _evaluate(pyramid: Pyramid, plan: Plan, highest: float, max_pes: int) -> Found | None:
+    limit = lowest_limit(pyramid, plan, highest, max_pes)
     if limit is None:
         return None
     return _filled(pyramid, replace(plan, finest_limit=limit), max_pes)
@@ -200,9 +256,10 @@ def _filled(pyramid: Pyramid, plan: Plan, max_pes: int) -> Found | None:
 
 def lowest_limit(pyramid: Pyramid, plan: Plan, highest: float, max_pes: int) -> float | None:
     """The lowest resolution of the finest level with which the coarsest tree fits."""
-    floor = max(highest, 1e-9) * 2**plan.spare_levels
+    floor = (highest or 1.0) * 2**plan.spare_levels
     low, high = floor, None  # too low, fits
     limit = max(floor, plan.finest_limit)
+    last = LIMIT_SLACK * limit if plan.accuracy else MAX_SIGMA * floor
     for number in range(MAX_TRIES):
         _, totals = coarsest(pyramid, limit)
         if totals[PES] <= max_pes:
@@ -214,7 +271,7 @@ def lowest_limit(pyramid: Pyramid, plan: Plan, highest: float, max_pes: int) -> 
             low = limit
             guess = limit * (totals[PES] / max_pes) * 1.001
             limit = guess if high is None else max((low * high) ** 0.5, min(guess, 0.999 * high))
-            if limit > MAX_SIGMA * floor:
+            if limit > last:
                 break
         if high is not None and high / low < 1.004:
             break
@@ -253,6 +310,6 @@ def smallest_partition(problem: Problem) -> Partition:
     unit = sampling_unit(problem.volume)
     pyramid = build_pyramid(problem, unit)
     # A limit this high allows every block as a tile; only the shape of the volume counts.
-    limit = max(float(problem.heat.max()), 1e-9) * 2**pyramid.num_levels
+    limit = (float(problem.heat.max()) or 1.0) * 2**pyramid.num_levels
     tree, totals = coarsest(pyramid, limit)
     return as_partition(pyramid, tree, totals)
