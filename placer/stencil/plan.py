@@ -13,6 +13,7 @@ strips are counted; for the rest, what a plan really came to corrects the estima
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,16 +44,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """By which factors PEs and value of a tree exceed the bounds.
+    """By which factors PEs and value of the tree of a plan exceed the bounds.
 
-    Tiles have a size: where heat changes within one, it is finer than its mean heat asks for.
+    Tiles have a size: where heat changes within one, it is finer than its mean heat asks for. So
+    the factors are good for plans with tiles of about the same size.
     """
 
-    pes: float = 1.0
-    value: float = 1.0
-
-
-NO_CORRECTION = Correction()
+    density: float  # s / (10 R0): tiles of R = 1 along a unit of the volume
+    pes: float
+    value: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +139,7 @@ def make_plans(
     summary: HeatSummary,
     max_pes: int,
     max_cells: int,
-    correction: Correction = NO_CORRECTION,
+    corrections: Sequence[Correction] = (),
 ) -> list[Plan]:
     """Samplings that may fill `max_pes` PEs, the most promising first."""
     if summary.highest <= 0:
@@ -147,11 +147,12 @@ def make_plans(
     unit = sampling_unit(problem.volume)
     d = problem.dimension
     bounds = np.array([summary.integrals(sigma, d) for sigma in _SIGMAS])
-    bounds *= [correction.pes, correction.value]
+    known = corrections or [Correction(1.0, 1.0, 1.0)]
+    factors = np.array([[c.density, c.pes, c.value] for c in known])
     full = TILE_POINTS * summary.highest * (max_pes / bounds[0, 0]) ** (1 / d)
     plans = []
     for spare in range(MAX_SPARE_LEVELS + 1):
-        first = max(1, int(0.6 * full * 2**spare / unit))
+        first = max(1, int(0.3 * full * 2**spare / unit))
         last = int(2.1 * full * 2**spare / unit) + 2
         stride = max(1, (last - first) // MAX_SAMPLINGS)
         if spare:  # half of an even sampling with one spare level less gives the same tiles
@@ -159,7 +160,7 @@ def make_plans(
         for sampling in range(first * unit, (last + 1) * unit, stride * unit):
             if np.prod(cell_counts(problem.volume, sampling), dtype=float) > max_cells:
                 break
-            plan = _plan(problem, summary, bounds, max_pes, sampling, spare)
+            plan = _plan(problem, summary, bounds, factors, max_pes, sampling, spare)
             if plan is not None:
                 plans.append(plan)
     return sorted(plans, key=lambda p: (-p.accuracy, p.spare_levels, p.sampling))
@@ -181,6 +182,7 @@ def _plan(
     problem: Problem,
     summary: HeatSummary,
     bounds: FloatArray,  # [sigmas, 2]: integrals for PEs and value
+    factors: FloatArray,  # [corrections, 3]: density, factors for PEs and value
     max_pes: int,
     sampling: int,
     spare: int,
@@ -188,11 +190,17 @@ def _plan(
     """The R0 with which the sampling may come to the highest accuracy; None when none fits."""
     d = problem.dimension
     limits = np.array(_SIGMAS) * summary.highest * 2**spare
-    density = (sampling / (TILE_POINTS * limits)) ** d
-    left = max_pes - density * bounds[:, 0] - _strip_pes(problem, summary, sampling, spare)
+    density = sampling / (TILE_POINTS * limits)
+    distance = np.abs(np.log(density[:, None] / factors[:, 0]))
+    nearest = factors[distance.argmin(axis=1)]
+    strips = _strip_pes(problem, summary, sampling, spare)
+    used = density**d * bounds[:, 0] * nearest[:, 1] + strips
+    left = max_pes - used
     if left.max() < 0:
         return None
-    value = density * bounds[:, 1] + left * SPLIT_YIELD[d] / np.array(_SIGMAS)
+    value = density**d * bounds[:, 1] * nearest[:, 2]
+    can_split = np.minimum(left, used * (2**d - 1))  # every tile once
+    value += can_split * SPLIT_YIELD[d] / np.array(_SIGMAS)
     best = int(np.argmax(np.where(left >= 0, value, -1.0)))
     return Plan(sampling, spare, float(limits[best]), float(value[best]) / max_pes)
 
@@ -201,13 +209,16 @@ def learn(
     problem: Problem, summary: HeatSummary, plan: Plan, value: float, pes: float
 ) -> Correction:
     """From what the coarsest tree of a plan came to."""
-    d = problem.dimension
-    density = (plan.sampling / (TILE_POINTS * plan.finest_limit)) ** d
+    density = plan.sampling / (TILE_POINTS * plan.finest_limit)
     sigma = plan.finest_limit / (summary.highest * 2**plan.spare_levels)
-    bound_pes, bound_value = summary.integrals(sigma, d)
+    bounds = summary.integrals(sigma, problem.dimension)
     strips = _strip_pes(problem, summary, plan.sampling, plan.spare_levels)
-    factor = (pes - strips) / (density * bound_pes)
-    return Correction(max(LEAST_FACTOR, factor), max(LEAST_FACTOR, value / (density * bound_value)))
+    tiles = density**problem.dimension
+    return Correction(
+        density,
+        max(LEAST_FACTOR, (pes - strips) / (tiles * bounds[0])),
+        max(LEAST_FACTOR, value / (tiles * bounds[1])),
+    )
 
 
 def _strip_pes(problem: Problem, summary: HeatSummary, sampling: int, spare: int) -> float:

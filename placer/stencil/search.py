@@ -17,7 +17,6 @@ import numpy as np
 from placer.stencil.moves import PES, VALUE
 from placer.stencil.partition import Partition, anneal, as_partition, coarsest, fill
 from placer.stencil.plan import (
-    NO_CORRECTION,
     SPLIT_YIELD,
     Correction,
     HeatSummary,
@@ -38,12 +37,12 @@ MAX_SWEEPS = 12_000
 NUM_PLANS = 48
 MAX_CELLS = 60_000_000  # of a sampling: 600 MB
 LEAST_CELLS, CELLS_PER_PE = 200_000, 1_000  # likewise, for small fabrics
-FIRST_CELLS, FIRST_PLANS = 2_000_000, 4  # of the first partition, which must be found soon
+FIRST_CELLS, FIRST_PLANS = 2_000_000, 8  # of the first partition, which must be found soon
 FULL = 0.999  # share of the PEs from which on a fabric is full
 SHIFTS = (1, 2, 3, 4, 6, 8, 12, 16)
 MAX_OFFSET = 64  # cells
 SWEEPS_PER_WORK = 8  # of annealing, in the time that it takes to evaluate a plan, about
-ESTIMATE_SLACK = 1.06  # by which a partition may be better than estimated
+ESTIMATE_SLACK = 1.08  # by which a partition may be better than estimated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,31 +151,40 @@ def _planned_steps(
 
     There is a partition soon: plans of few cells come first, then the lowest sampling.
     """
-    correction, tried = NO_CORRECTION, set[tuple[int, int]]()
-    lessons: list[Lesson] = []
-    for number in range(NUM_PLANS):
-        is_early = number < FIRST_PLANS and not found
-        max_cells = FIRST_CELLS if is_early else _max_cells(max_pes)
-        plans = make_plans(problem, summary, max_pes, max_cells, correction)
-        plan = next((p for p in plans if (p.sampling, p.spare_levels) not in tried), None)
-        best = found[0].partition.accuracy / max_pes if found else 0.0
-        if plan is None or plan.accuracy * ESTIMATE_SLACK < best:
-            if is_early:
-                continue
-            break
-        tried.add((plan.sampling, plan.spare_levels))
-        yield (
-            _num_cells(problem, plan),
-            partial(_learnt, problem, summary, plan, max_pes, lessons),
-        )
-        correction = lessons[-1].correction
-        finer = _worthwhile_finer(problem, lessons[-1].found, max_pes, found)
-        if finer is not None:
-            yield _evaluation(problem, finer, max_pes)
+    tried, lessons = set[tuple[int, int]](), list[Lesson]()
+    for num_plans, max_cells in ((FIRST_PLANS, FIRST_CELLS), (NUM_PLANS, MAX_CELLS)):
+        for _ in range(num_plans):
+            plan = _next_plan(problem, summary, max_pes, max_cells, lessons, tried)
+            best = found[0].partition.accuracy / max_pes if found else 0.0
+            if plan is None or plan.accuracy * ESTIMATE_SLACK < best:
+                break
+            tried.add((plan.sampling, plan.spare_levels))
+            yield (
+                _num_cells(problem, plan),
+                partial(_learnt, problem, summary, plan, max_pes, lessons),
+            )
+            finer = _worthwhile_finer(problem, lessons[-1].found, max_pes, found)
+            if finer is not None:
+                yield _evaluation(problem, finer, max_pes)
     for plan in last_resorts(problem, summary.highest):
         if found:
             break
         yield _evaluation(problem, plan, max_pes)
+
+
+def _next_plan(
+    problem: Problem,
+    summary: HeatSummary,
+    max_pes: int,
+    max_cells: int,
+    lessons: list[Lesson],
+    tried: set[tuple[int, int]],
+) -> Plan | None:
+    """The most promising plan that was not tried yet."""
+    corrections = [lesson.correction for lesson in lessons]
+    limit = min(max_cells, _max_cells(max_pes))
+    plans = make_plans(problem, summary, max_pes, limit, corrections)
+    return next((p for p in plans if (p.sampling, p.spare_levels) not in tried), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
