@@ -9,6 +9,7 @@ SECONDS_PER_CELL = 3e-7  # of a step of the search, before the first one is meas
 SECONDS_PER_PE = 1e-5  # for placing, likewise
 FINISH_PER_PE = 1.2e-5  # seconds for checking and writing
 LEAST_FINISH = 0.2  # seconds for that on the smallest fabric
+LEAST_SHARE = 0.25  # of the limit that a mapping gets, however long all the rest takes
 SLACK = 1.1  # a step may take longer than the last ones
 
 
@@ -28,7 +29,8 @@ class Clock:
         is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._begin = time.perf_counter() if begin is None else begin
-        self._end = limit - ending - LEAST_FINISH - FINISH_PER_PE * num_pes
+        last = limit - ending - LEAST_FINISH - FINISH_PER_PE * num_pes
+        self._end = max(last, self.seconds + LEAST_SHARE * limit)
         self._is_interrupted = is_interrupted
         self._num_pes = num_pes
         self._seconds_per_pe = SECONDS_PER_PE

@@ -25,7 +25,7 @@ from placer.stencil.pyramid import FloatArray
 from placer.stencil.tree import LEAF, SPLIT, Tree, block_at, quarter, step
 
 BEST = 1e18  # yield of a split that needs no PE
-MAX_MISFITS = 500  # leaves in a row that no longer fit, before filling ends
+MAX_MISFITS = 20_000  # leaves in a row that no longer fit, before filling ends
 ROOM = 1_000_000  # for entries beyond the first ones
 
 

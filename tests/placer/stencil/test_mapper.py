@@ -83,7 +83,8 @@ FULL = {
 def test_the_fabric_is_full_where_accuracy_binds(name: str) -> None:
     result = mapped(FULL[name], 40).score
     assert result.accuracy_norm <= result.wires_norm
-    assert result.used_pes >= 0.999 * result.num_pes
+    one_split = 13  # PEs of a split with adapters on all sides
+    assert result.num_pes - result.used_pes <= max(0.001 * result.num_pes, one_split)
     assert result.accuracy_norm <= accuracy_ceiling(FULL[name])
 
 
@@ -100,8 +101,9 @@ def test_strips_without_heat_cost_nothing() -> None:
     """33 cells per edge leave strips along the border, where a hollow sphere has no heat."""
     hollow, full = hollow_sphere(33, (60, 60), 0.3, 0.35), flat((33, 33, 33), (60, 60))
     plans = [make_plans(p, summarise(p), p.num_pes, 10**7) for p in (hollow, full)]
-    assert plans[0]
-    assert not plans[1]  # 33 * 33 smallest tiles on each of three sides, and 16^3 blocks
+    best = [max((plan.accuracy for plan in of_one), default=0.0) for of_one in plans]
+    assert best[0] > 0.3
+    assert best[1] < 0.1  # 33 * 33 smallest tiles on each of three sides: hardly anything fits
 
 
 def test_plans_are_made_for_the_pes_that_are_asked_for() -> None:

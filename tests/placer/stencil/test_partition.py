@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from placer.annealing.random import rng_state
 from placer.stencil.filling import fill_by_yield, make_heap
-from placer.stencil.generate import INPUTS, ball, flat, hollow_sphere, make_problem
+from placer.stencil.generate import INPUTS, ball, flat, make_problem, torus
 from placer.stencil.leaves import find_tiles, netlist_of
 from placer.stencil.moves import anneal_sweep, candidates_of, new_log
 from placer.stencil.partition import anneal, coarsest, fill
@@ -143,7 +143,7 @@ def test_plans_of_a_flat_volume_begin_with_the_sampling_that_fits_exactly() -> N
 
 @pytest.mark.slow
 def test_search_gets_better_and_is_a_function_of_the_seed() -> None:
-    problem = hollow_sphere(20, (80, 80), 0.3, 0.4)
+    problem = torus((20, 20, 10), (60, 40))
     runs = []
     for _ in range(2):
         steps = search(problem, summarise(problem), problem.num_pes, seed=3)
