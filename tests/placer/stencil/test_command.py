@@ -220,7 +220,10 @@ def test_heat_of_a_surface(tmp_path: Path) -> None:
     assert heat[heat > 0].min() >= 0.05
 
 
-@pytest.mark.parametrize("content", [b"v 0 0\n", b"", b"v 0 0 0\nf 1 1 1\n"])
+@pytest.mark.parametrize(
+    "content",
+    [b"v 0 0\n", b"", b"v 0 0 0\nf 1 1 1\n", b"v 0 0 0\nf 1 2 3\n", b"v 0 0 0\nf -1 -2 -3\n"],
+)
 def test_bad_surfaces_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes
 ) -> None:

@@ -10,8 +10,10 @@ from placer.stencil.generate import ball, flat, hollow_sphere, make_problem, tor
 from placer.stencil.leaves import MAX_LENGTH
 from placer.stencil.mapper import Mapping, map_volume
 from placer.stencil.objective import ObjectiveName, make_objective
-from placer.stencil.plan import accuracy_ceiling, make_plans, summarise
+from placer.stencil.partition import coarsest
+from placer.stencil.plan import Correction, accuracy_ceiling, learn, make_plans, summarise
 from placer.stencil.problem import Problem
+from placer.stencil.pyramid import build_pyramid
 from placer.stencil.scoring import score
 
 
@@ -112,6 +114,19 @@ def test_plans_are_made_for_the_pes_that_are_asked_for() -> None:
     few, many = (make_plans(problem, summary, pes, 10**7)[0] for pes in (1250, 10_000))
     density = [plan.sampling / plan.finest_limit for plan in (few, many)]
     assert density[1] / density[0] == pytest.approx(2.0, rel=0.2)
+
+
+def test_plans_learn_from_what_was_tried() -> None:
+    """A thin shell takes more tiles than its volume says; the next plan knows."""
+    problem = hollow_sphere(20, (60, 60), 0.3, 0.4)
+    summary, needed, corrections = summarise(problem), [], list[Correction]()
+    for _ in range(3):
+        plan = make_plans(problem, summary, problem.num_pes, 10**6, corrections)[0]
+        _, totals = coarsest(build_pyramid(problem, plan.sampling), plan.finest_limit)
+        corrections.append(learn(problem, summary, plan, totals[0], totals[1]))
+        needed.append(totals[1] / problem.num_pes)
+    assert needed[0] > 1.3
+    assert needed[-1] < 1.1
 
 
 def test_ceilings_by_hand() -> None:
