@@ -20,6 +20,7 @@ from itertools import islice
 import numpy as np
 
 from placer.errors import DoesNotFitError
+from placer.stencil.candidate import evaluate, smallest_partition
 from placer.stencil.clock import Clock
 from placer.stencil.generate import ball
 from placer.stencil.leaves import Netlist, netlist_of
@@ -36,7 +37,7 @@ from placer.stencil.place import (
 from placer.stencil.plan import HeatSummary, Plan, summarise
 from placer.stencil.problem import Problem, Solution
 from placer.stencil.scoring import Score, score, wires_norm
-from placer.stencil.search import evaluate, search, smallest_partition
+from placer.stencil.search import search
 
 COMPACT_BELOW = 0.97  # used share of the fabric below which places are kept together
 MATTER_WITHIN = 1.25  # wires that do not matter until they are this much longer are ignored
