@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from placer.stencil.moves import PES
@@ -25,17 +26,26 @@ class Found:
 
 
 def evaluate(
-    problem: Problem, plan: Plan, offset: tuple[int, int, int], max_pes: int
+    problem: Problem,
+    plan: Plan,
+    offset: tuple[int, int, int],
+    max_pes: int,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Found | None:
-    """The partition of a plan at the lowest resolution that fits, filled; None when none fits."""
+    """The partition of a plan at the lowest resolution that fits, filled.
+
+    None when none fits, or when `is_over` says so between two trees.
+    """
     pyramid = build_pyramid(problem, plan.sampling, offset)
-    return evaluate_pyramid(pyramid, plan, float(problem.heat.max()), max_pes)
+    return evaluate_pyramid(pyramid, plan, float(problem.heat.max()), max_pes, is_over)
 
 
-def evaluate_pyramid(pyramid: Pyramid, plan: Plan, highest: float, max_pes: int) -> Found | None:
+def evaluate_pyramid(
+    pyramid: Pyramid, plan: Plan, highest: float, max_pes: int, is_over: Callable[[], bool]
+) -> Found | None:
     """The same for statistics that are there already."""
-    limit = lowest_limit(pyramid, plan, highest, max_pes)
-    if limit is None:
+    limit = lowest_limit(pyramid, plan, highest, max_pes, is_over)
+    if limit is None or is_over():
         return None
     return _filled(pyramid, replace(plan, finest_limit=limit), max_pes)
 
@@ -47,13 +57,17 @@ def _filled(pyramid: Pyramid, plan: Plan, max_pes: int) -> Found | None:
     return None if partition is None else Found(plan, pyramid.offset, partition)
 
 
-def lowest_limit(pyramid: Pyramid, plan: Plan, highest: float, max_pes: int) -> float | None:
+def lowest_limit(
+    pyramid: Pyramid, plan: Plan, highest: float, max_pes: int, is_over: Callable[[], bool]
+) -> float | None:
     """The lowest resolution of the finest level with which the coarsest tree fits."""
     floor = (highest or 1.0) * 2**plan.spare_levels
     low, high = floor, None  # too low, fits
     limit = max(floor, plan.finest_limit)
     last = LIMIT_SLACK * limit if plan.accuracy else MAX_SIGMA * floor
     for number in range(MAX_TRIES):
+        if is_over():
+            break
         _, totals = coarsest(pyramid, limit)
         if totals[PES] <= max_pes:
             high = limit

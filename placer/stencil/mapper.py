@@ -48,6 +48,7 @@ SHARES = np.geomspace(0.7, 1.4, 141)  # of the PEs in use that a trade may go to
 LEAST_TRADE = 0.004  # smaller changes of the used PEs are not worth a new start
 TRADE_ROUNDS = MAX_SMOOTHINGS + FIRST_ROUNDS  # that shorten wires between two steps of the search
 TRADE_STEPS = 3  # of a search for a partition of a given size
+LEAST_GAIN = 1e-6  # of accuracy, below which a partition is no better
 EQUAL = 1e-4  # accuracy this close to 1 is the best there is
 
 
@@ -96,6 +97,7 @@ class _Attempt:
     partition: Partition
     netlist: Netlist
     placed: Placed
+    first_cost: float  # of its wires, before they were shortened
     num_pes: int  # of the fabric
 
     @property
@@ -107,9 +109,9 @@ class _Attempt:
         return wires_norm(self.placed.cost, self.num_pes)
 
     def wires_of(self, used_pes: int) -> float:
-        """Expected term of the wires of a partition of another size."""
+        """Expected term of the wires of a partition of another size, before they are shortened."""
         ratio = max(1, self.netlist.num_nodes) / max(1, used_pes)
-        return float(self.wires * ratio**WIRES_EXPONENT)
+        return float(wires_norm(self.first_cost, self.num_pes) * ratio**WIRES_EXPONENT)
 
 
 @dataclass(slots=True, eq=False)
@@ -148,7 +150,8 @@ class _Run:
         netlist = netlist_of(partition.pyramid, partition.tree)
         placed = best_layout(netlist, _compact(self.problem.fabric, netlist.num_nodes))
         self.clock.note_placing(self.clock.seconds - begin, netlist.num_nodes)
-        return self.keep("places", _Attempt(partition, netlist, placed, self.problem.num_pes))
+        attempt = _Attempt(partition, netlist, placed, placed.cost, self.problem.num_pes)
+        return self.keep("places", attempt)
 
     def shorten(self, attempt: _Attempt, rounds: Iterator[Placed], max_rounds: int) -> _Attempt:
         """Shorten wires while they matter and there is time."""
@@ -184,7 +187,7 @@ def _search(run: _Run) -> _Attempt:
     trade = _Trade(run, run.place(last))
     waiting: Partition | None = None
     for partition in partitions:
-        if partition is not last:
+        if partition.accuracy > last.accuracy * (1 + LEAST_GAIN):
             last = waiting = partition
             accuracy = partition.accuracy / run.problem.num_pes
             run.report(Progress("partition", run.clock.seconds, accuracy, 0.0))

@@ -114,12 +114,14 @@ class _Sequence:
 
     def steps(self) -> Iterator[Step]:
         """Small samplings first, so that there is a partition soon; then all, then long anneals."""
-        polished: Found | None = None
         least, most = SOON_CELLS
         soon = min(most, max(least, SOON_CELLS_PER_PE * self.max_pes), self._max_cells)
+        polished: Found | None = None
         for num_plans, max_cells in ((SOON_PLANS, soon), (NUM_PLANS, self._max_cells)):
             yield from self._planned(num_plans, max_cells)
-            if self.found and self.found[0] is not polished:
+            best = self.found[0] if self.found else None
+            is_quick = best is not None and self._num_cells(best.plan) <= 2 * least
+            if best is not polished and (is_quick or num_plans == NUM_PLANS):
                 yield from self._polished()
                 polished = self.found[0]
         for plan in last_resorts(self.problem, self.summary.highest):
@@ -157,7 +159,7 @@ class _Sequence:
         pyramid = build_pyramid(self.problem, plan.sampling)
         _, totals = coarsest(pyramid, plan.finest_limit)
         self.corrections.append(learn(self.problem, self.summary, plan, totals[VALUE], totals[PES]))
-        result = evaluate_pyramid(pyramid, plan, self.summary.highest, self.max_pes)
+        result = evaluate_pyramid(pyramid, plan, self.summary.highest, self.max_pes, self._is_over)
         results += [result] if result is not None else []
         return result
 
@@ -195,7 +197,7 @@ class _Sequence:
         for axis in axes:
             offset[axis] = (offset[axis] + shift * 2**start.plan.spare_levels) % MAX_OFFSET
         place = (offset[0], offset[1], offset[2])
-        return evaluate(self.problem, start.plan, place, self.max_pes)
+        return evaluate(self.problem, start.plan, place, self.max_pes, self._is_over)
 
     def _annealing(self, start: Found, sweeps: int, seed: int) -> Step:
         work = self._num_cells(start.plan) * (1 + sweeps / SWEEPS_PER_WORK)
@@ -208,11 +210,15 @@ class _Sequence:
         return None if partition is None else replace(start, partition=partition)
 
     def _evaluation(self, plan: Plan) -> Step:
-        act = partial(evaluate, self.problem, plan, (0, 0, 0), self.max_pes)
+        act = partial(evaluate, self.problem, plan, (0, 0, 0), self.max_pes, self._is_over)
         return self._num_cells(plan), act
 
     def _num_cells(self, plan: Plan) -> float:
         return float(np.prod(cell_counts(self.problem.volume, plan.sampling), dtype=float))
+
+    def _is_over(self) -> bool:
+        """Steps after the first partition are given up when time is over."""
+        return bool(self.found) and self.budget.is_over()
 
     @property
     def _max_cells(self) -> int:
