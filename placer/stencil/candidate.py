@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from placer.stencil.moves import PES
+from placer.stencil.moves import PES, VALUE
 from placer.stencil.partition import Partition, as_partition, coarsest, fill
 from placer.stencil.plan import Plan
 from placer.stencil.problem import Problem, sampling_unit
@@ -23,6 +23,7 @@ class Found:
     plan: Plan
     offset: tuple[int, int, int]
     partition: Partition
+    base: tuple[float, float]  # value and PEs before filling
 
 
 def evaluate(
@@ -53,8 +54,9 @@ def evaluate_pyramid(
 def _filled(pyramid: Pyramid, plan: Plan, max_pes: int) -> Found | None:
     """The partition of a plan at its resolution."""
     tree, totals = coarsest(pyramid, plan.finest_limit)
+    base = float(totals[VALUE]), float(totals[PES])
     partition = fill(pyramid, tree, totals, max_pes)
-    return None if partition is None else Found(plan, pyramid.offset, partition)
+    return None if partition is None else Found(plan, pyramid.offset, partition, base)
 
 
 def lowest_limit(

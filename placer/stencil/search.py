@@ -37,6 +37,7 @@ LEAST_CELLS, CELLS_PER_PE = 200_000, 1_000  # likewise, for small fabrics
 SOON_CELLS, SOON_CELLS_PER_PE = (2_000_000, 16_000_000), 50  # of the first plans
 SOON_PLANS, NUM_PLANS = 8, 48
 FULL = 0.999  # share of the PEs from which on a fabric is full
+FINER_GAIN = 1.01  # that a finer level must promise when the fabric is full without it
 SHIFTS = (1, 2, 3, 4, 6, 8, 12, 16)
 MAX_OFFSET = 64  # cells
 SWEEPS_PER_WORK = 8  # of annealing, in the time that it takes to evaluate a plan, about
@@ -164,12 +165,16 @@ class _Sequence:
         return result
 
     def _promises_more(self, result: Found) -> bool:
-        """Whether PEs are left that could make it the best, given a finer level."""
-        left = self.max_pes - result.partition.used_pes
-        promised = result.partition.accuracy + left * SPLIT_YIELD[self.problem.dimension]
+        """Whether a finer level, for what its tiles leave over, could make it the best.
+
+        Without one only tiles that are not the hottest can be split, which yields little.
+        """
+        value, pes = result.base
+        promised = value + (self.max_pes - pes) * SPLIT_YIELD[self.problem.dimension]
+        best = max(result.partition.accuracy, self.found[0].partition.accuracy)
+        is_full = result.partition.used_pes >= FULL * self.max_pes
         return (
-            left > (1 - FULL) * self.max_pes
-            and promised > self.found[0].partition.accuracy
+            promised > best * (FINER_GAIN if is_full else 1.0)
             and self._num_cells(finer(result.plan)) <= self._max_cells
         )
 
