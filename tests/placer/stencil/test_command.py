@@ -49,7 +49,7 @@ def test_a_problem_file_is_solved_and_drawn(
     problem = INPUTS["box_small_solved"]()
     write_problem(tmp_path / "box.in", problem)
     output = tmp_path / "deep/box.out"
-    done = run(capsys, f"problem={tmp_path / 'box.in'}", f"output={output}", "time_limit=2")
+    done = run(capsys, f"problem={tmp_path / 'box.in'}", f"output={output}", "time_limit=30")
     assert (done.code, done.err) == (0, "")
     result = score(problem, read_solution(output, 2))
     assert result.total >= 0.31
