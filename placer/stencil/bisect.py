@@ -26,16 +26,23 @@ class Layout(NamedTuple):
 
 
 def lay_out(position: FloatArray, fabric: tuple[int, int], layout: Layout) -> IntArray:
-    """A place [nodes, 2] for every node, all different."""
+    """A place [nodes, 2] for every node, all different, by its position in the volume."""
     scale = np.maximum(np.ptp(position, axis=0), 1e-9)
     unit = (position - position.min(axis=0)) / scale
     # Ties along the cut axis are broken by the others, so that cuts through a layer stay straight.
     a, b, c = unit[:, layout.across], unit[:, layout.along], unit[:, layout.folded]
     keys = np.stack([a + 1e-5 * b + 1e-9 * c, b + 1e-5 * a + 1e-9 * c, c], axis=0)
-    order = np.arange(len(position), dtype=np.int32)
-    places = np.zeros((len(position), 2), np.int32)
-    bisect(keys, order, fabric[0], fabric[1], layout.block_pes,
-           np.zeros((128, 6), np.int64), places)  # fmt: skip
+    return spread(keys, fabric, layout.block_pes)
+
+
+def spread(keys: FloatArray, fabric: tuple[int, int], block_pes: int) -> IntArray:
+    """A place [nodes, 2] for every node, all different, in the order of `keys` [3, nodes].
+
+    The first two keys become the axes of the fabric, the third is folded inside blocks.
+    """
+    order = np.arange(keys.shape[1], dtype=np.int32)
+    places = np.zeros((keys.shape[1], 2), np.int32)
+    bisect(keys, order, fabric[0], fabric[1], block_pes, np.zeros((128, 6), np.int64), places)
     return places
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from placer.errors import InputError
 from placer.stencil.files import read_problem
 from placer.stencil.generate import INPUTS
+from placer.stencil.objective import ObjectiveName
 from placer.stencil.problem import Problem
 from placer.stencil.surface import read_surface, surface_problem
+
+VOLUME_SUFFIX, FABRIC_SUFFIX = ".volume.png", ".fabric.png"  # of pictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +43,16 @@ class StencilConfig:
     surface: SurfaceConfig
     time_limit: float
     seed: int
+    objective: ObjectiveName
     output: Path | None
     folder: Path
     pictures: bool
 
     def __post_init__(self) -> None:
-        if self.time_limit <= 0:
-            raise InputError(f"time_limit is {self.time_limit:g} s; it must be above 0")
+        if not 0 < self.time_limit < math.inf:
+            raise InputError(
+                f"time_limit is {self.time_limit:g} s; it must be above 0 and below infinity"
+            )
         if self.seed < 0:
             raise InputError(f"seed is {self.seed}; it must not be negative")
         unknown = [name for name in self.inputs if name not in INPUTS]
@@ -58,6 +65,20 @@ class StencilConfig:
                 f"output={self.output} names one file for {len(self.jobs())} inputs; "
                 "name a folder instead: folder=..."
             )
+        self._refuse_to_overwrite()
+
+    def _refuse_to_overwrite(self) -> None:
+        """No file that is written may take the place of one that is read, or of another one."""
+        for name, _ in self.jobs():
+            taken = {path.resolve() for path in (self.problem, self.surface.file) if path}
+            for path in self.written_files(name):
+                if path.is_dir():
+                    raise InputError(f"{path} is a folder; name a file, such as {path / 'a.out'}")
+                if path.resolve() in taken:
+                    raise InputError(
+                        f"{path} would be overwritten; name another output, such as {name}.out"
+                    )
+                taken.add(path.resolve())
 
     def jobs(self) -> list[tuple[str, Callable[[], Problem]]]:
         """Names of the problems, and how to get them."""
@@ -72,10 +93,11 @@ class StencilConfig:
         """Where the solution of a problem goes; what is drawn goes beside it."""
         return self.output or self.folder / f"{name}.out"
 
-    def loaded(self) -> Iterator[tuple[str, Problem]]:
-        """One problem after the other."""
-        for name, load in self.jobs():
-            yield name, load()
+    def written_files(self, name: str) -> list[Path]:
+        """All files that the solution of a problem may bring."""
+        path = self.solution_file(name)
+        suffixes = (".json", VOLUME_SUFFIX, FABRIC_SUFFIX, *((".in",) if not self.problem else ()))
+        return [path, *(path.with_suffix(suffix) for suffix in suffixes)]
 
 
 def _surface(surface: SurfaceConfig) -> Problem:

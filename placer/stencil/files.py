@@ -31,7 +31,7 @@ def read_problem(path: Path) -> Problem:
 
 def parse_problem(text: bytes) -> Problem:
     """The problem in the text of a file. Raises InputError."""
-    rest = _COMMENT.sub(b"", text)
+    rest = _without_comments(text)
     header: list[NDArray[np.float64]] = []
     for name in _HEADER_LINES:
         line, _, rest = rest.lstrip().partition(b"\n")
@@ -43,8 +43,10 @@ def parse_problem(text: bytes) -> Problem:
         raise InputError(f"dimension is {dimension}; allowed: 2 or 3")
     volume = _sizes(header[1], "volume shape", dimension)
     width, height = _sizes(header[2], "fabric shape", 2)
-    if len(header[3]) != 2:
-        raise InputError(f"line of weights holds {len(header[3])} numbers; it must hold 2")
+    if len(header[3]) != 2 or not np.isfinite(header[3]).all():
+        raise InputError(
+            f"line of weights holds {header[3].tolist()}; it must hold 2 finite numbers"
+        )
     heat = _numbers(rest, "heat map").astype(np.float32)
     shape = lattice_shape(volume)
     if heat.size == np.prod(shape, dtype=object):
@@ -79,7 +81,7 @@ def read_solution(path: Path, dimension: int) -> Solution:
 
 def parse_solution(text: bytes, dimension: int) -> Solution:
     """The solution in the text of a file. Raises InputError."""
-    text = _COMMENT.sub(b"", text)
+    text = _without_comments(text)
     head, colon, rest = text.partition(b"compute_map:")
     compute, second_colon, adapter = rest.partition(b"adapter_map:")
     if not colon or not second_colon:
@@ -123,6 +125,10 @@ def write_solution(path: Path, solution: Solution) -> None:
     write_atomic(path, solution_text(solution))
 
 
+def _without_comments(text: bytes) -> bytes:
+    return _COMMENT.sub(b"", text) if b"#" in text else text
+
+
 def _lines(rows: NDArray[np.signedinteger]) -> bytes:
     if not len(rows):
         return b""
@@ -164,7 +170,7 @@ def _sizes(numbers: NDArray[np.float64], name: str, count: int) -> tuple[int, ..
     if len(numbers) != count:
         raise InputError(f"{name} holds {len(numbers)} numbers; it must hold {count}")
     for number in numbers:
-        if number != int(number) or not 1 <= number <= MAX_SIZE:
+        if not 1 <= number <= MAX_SIZE or number != int(number):
             raise InputError(f"{name}: {number:g} is no positive integer")
     return tuple(int(number) for number in numbers)
 
@@ -174,7 +180,6 @@ def _rows(text: bytes, name: str, width: int) -> NDArray[np.int64]:
     numbers = _numbers(text, name)
     if len(numbers) % width:
         raise InputError(f"{name}: {len(numbers)} numbers do not make rows of {width}")
-    rows = numbers.astype(np.int64)
-    if not np.array_equal(rows, numbers) or (np.abs(rows) > MAX_SIZE).any():
+    if not (np.abs(numbers) <= MAX_SIZE).all() or (numbers % 1 != 0).any():
         raise InputError(f"{name}: every number must be an integer of 32 bits")
-    return rows.reshape(-1, width)
+    return numbers.astype(np.int64).reshape(-1, width)

@@ -15,6 +15,7 @@ from placer.stencil.moves import (
     PES,
     VALUE,
     Candidates,
+    new_log,
     split_gain,
     split_with_neighbours,
     undo_splits,
@@ -24,22 +25,28 @@ from placer.stencil.pyramid import FloatArray
 from placer.stencil.tree import LEAF, SPLIT, Tree, block_at, quarter, step
 
 BEST = 1e18  # yield of a split that needs no PE
-MAX_MISFITS = 500  # leaves in a row that no longer fit, before filling ends
+MAX_MISFITS = 20_000  # leaves in a row that no longer fit, before filling ends
 ROOM = 1_000_000  # for entries beyond the first ones
 
 
 class Heap(NamedTuple):
-    """Leaves by yield, the best on top; the number of entries stands in `size`."""
+    """Leaves by yield, the best on top, and scratch for trying splits."""
 
     key: FloatArray
     leaf: IntArray  # [entries, 4]: level and coordinates
-    size: LongArray  # [1]
+    size: LongArray  # [1]: number of entries
+    log: IntArray  # splits of the last try
+    change: FloatArray  # what they add to value and PEs
+    done_log: IntArray  # splits of the last move
 
 
 def make_heap(num_candidates: int) -> Heap:
     """An empty heap."""
     room = num_candidates + ROOM
-    return Heap(np.zeros(room), np.zeros((room, 4), np.int32), np.zeros(1, np.int64))
+    return Heap(
+        np.zeros(room), np.zeros((room, 4), np.int32), np.zeros(1, np.int64),
+        new_log(), np.zeros(2), new_log(),
+    )  # fmt: skip
 
 
 @hot
@@ -81,28 +88,15 @@ def _pop(heap: Heap) -> None:
         at = child
 
 
-@hot_loop
-def _yield(
-    tree: Tree, level: int, x: int, y: int, z: int, log: IntArray, change: FloatArray
-) -> float:
-    """Value per PE of a split, as things are now."""
-    done = split_with_neighbours(tree, level, x, y, z, log, change)
-    undo_splits(tree, log, done)
-    return BEST if change[PES] <= 0.0 else float(change[VALUE] / change[PES])
+@hot
+def _worth(heap: Heap) -> float:
+    """Value per PE of the last try."""
+    value, pes = heap.change[VALUE], heap.change[PES]
+    return BEST if pes <= 0.0 else float(value / pes)
 
 
 @hot_loop
-def _offer(
-    tree: Tree,
-    heap: Heap,
-    level: int,
-    x: int,
-    y: int,
-    z: int,
-    least: float,
-    log: IntArray,
-    change: FloatArray,
-) -> None:
+def _offer(tree: Tree, heap: Heap, level: int, x: int, y: int, z: int, least: float) -> None:
     """Put a leaf into the heap, unless its split would yield too little."""
     if level == 0:
         return
@@ -111,39 +105,28 @@ def _offer(
         return
     if split_gain(tree, level, x, y, z) < least:
         return
-    worth = _yield(tree, level, x, y, z, log, change)
-    if worth >= least:
-        _push(heap, worth, level, x, y, z)
+    done = split_with_neighbours(tree, level, x, y, z, heap.log, heap.change)
+    undo_splits(tree, heap.log, done)
+    if _worth(heap) >= least:
+        _push(heap, _worth(heap), level, x, y, z)
 
 
 @hot_loop
-def _offer_around(
-    tree: Tree,
-    heap: Heap,
-    level: int,
-    x: int,
-    y: int,
-    z: int,
-    least: float,
-    log: IntArray,
-    change: FloatArray,
-) -> None:
+def _offer_around(tree: Tree, heap: Heap, level: int, x: int, y: int, z: int, least: float) -> None:
     """Put in the parts of a block that was split, and what touches it."""
     depth = 2 if tree.dimension == 3 else 1
     for k in range(depth):
         for j in range(2):
             for i in range(2):
-                _offer(
-                    tree, heap, level - 1, 2 * x + i, 2 * y + j, depth * z + k, least, log, change
-                )
+                _offer(tree, heap, level - 1, 2 * x + i, 2 * y + j, depth * z + k, least)
     for face in range(2 * tree.dimension):
         nx, ny, nz = step(x, y, z, face)
-        _offer(tree, heap, level, nx, ny, nz, least, log, change)
+        _offer(tree, heap, level, nx, ny, nz, least)
         other = block_at(tree, level, nx, ny, nz)
         if other >= 0 and tree.status[other] == SPLIT:
             for q in range(1 << (tree.dimension - 1)):
                 qx, qy, qz = quarter(tree, nx, ny, nz, face ^ 1, q)
-                _offer(tree, heap, level - 1, qx, qy, qz, least, log, change)
+                _offer(tree, heap, level - 1, qx, qy, qz, least)
 
 
 @hot_loop
@@ -154,17 +137,12 @@ def fill_by_yield(
     least: float,
     max_pes: float,
     totals: FloatArray,
-    change: FloatArray,
-    log: IntArray,
-    done_log: IntArray,
 ) -> None:
     """Split leaves, the best first, while they fit and yield at least `least`."""
     heap.size[0] = 0
     for at in range(candidates.level.shape[0]):
-        _offer(
-            tree, heap, int(candidates.level[at]), candidates.place[at, 0],
-            candidates.place[at, 1], candidates.place[at, 2], least, log, change,
-        )  # fmt: skip
+        place = candidates.place[at]
+        _offer(tree, heap, int(candidates.level[at]), place[0], place[1], place[2], least)
     misfits = 0
     while heap.size[0] > 0 and totals[PES] < max_pes and misfits < MAX_MISFITS:
         key = heap.key[0]
@@ -172,24 +150,22 @@ def fill_by_yield(
         _pop(heap)
         if tree.status[block_at(tree, level, x, y, z)] != LEAF:
             continue
-        done = split_with_neighbours(tree, level, x, y, z, log, change)
-        worth = BEST if change[PES] <= 0.0 else float(change[VALUE] / change[PES])
-        if worth < key * (1.0 - 1e-9) or totals[PES] + change[PES] > max_pes:
-            undo_splits(tree, log, done)
-            if worth < key * (1.0 - 1e-9):
-                if worth >= least:
-                    _push(heap, worth, level, x, y, z)
-            else:
+        done = split_with_neighbours(tree, level, x, y, z, heap.log, heap.change)
+        worth = _worth(heap)
+        is_stale = worth < key * (1.0 - 1e-9)
+        if is_stale or totals[PES] + heap.change[PES] > max_pes:
+            undo_splits(tree, heap.log, done)
+            if not is_stale:
                 misfits += 1
+            elif worth >= least:
+                _push(heap, worth, level, x, y, z)
             continue
         misfits = 0
-        totals[VALUE] += change[VALUE]
-        totals[PES] += change[PES]
+        totals[VALUE] += heap.change[VALUE]
+        totals[PES] += heap.change[PES]
         for k in range(done):  # `log` is used again by what follows
             for c in range(4):
-                done_log[k, c] = log[log.shape[0] - done + k, c]
+                heap.done_log[k, c] = heap.log[heap.log.shape[0] - done + k, c]
         for k in range(done):
-            _offer_around(
-                tree, heap, done_log[k, 0], done_log[k, 1], done_log[k, 2], done_log[k, 3],
-                least, log, change,
-            )  # fmt: skip
+            leaf = heap.done_log[k]
+            _offer_around(tree, heap, leaf[0], leaf[1], leaf[2], leaf[3], least)

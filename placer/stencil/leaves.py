@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from placer.hot import hot_loop
 from placer.stencil.problem import EMPTY_LEVEL, TILE_POINTS, IntArray, LongArray
 from placer.stencil.pyramid import FloatArray, Pyramid
 from placer.stencil.tree import LEAF, SPLIT, StatusArray, Tree, block_at, quarter, step
+
+MAX_LENGTH, MAX_VOLUME = 2**30, 2**62  # in sampling units
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +35,7 @@ class Netlist:
 
 def netlist_of(pyramid: Pyramid, tree: Tree) -> Netlist:
     """Tiles, adapters and wires of a tree, with all fillers that a legal solution needs."""
-    is_tile = find_tiles(tree)
+    is_tile, _ = find_tiles(tree)
     tile_id = np.full(len(tree.status), -1, np.int32)
     prisms = _prisms(pyramid, tree, is_tile, tile_id)
     num_tiles = int(is_tile.sum())
@@ -43,29 +46,30 @@ def netlist_of(pyramid: Pyramid, tree: Tree) -> Netlist:
     position, level = np.zeros((num_nodes, 3)), np.zeros(num_nodes, np.int8)
     wires = np.zeros((num_wires, 2), np.int32)
     connect(tree, tile_id, num_tiles, position, level, wires, sizes)
-    sampling, prisms = _lifted(pyramid, tree, is_tile, prisms)
+    sampling, prisms = _lifted(pyramid, needed_scale(tree, is_tile), prisms)
     return Netlist(tree.dimension, sampling, prisms, num_tiles, position, level, wires)
 
 
-def exact_pes(tree: Tree) -> int:
-    """PEs of the legal solution, with fillers that other fillers call for."""
-    is_tile = find_tiles(tree)
-    return int(is_tile.sum()) + count_adapters(tree, is_tile)
+def find_tiles(tree: Tree) -> tuple[StatusArray, int]:
+    """Which blocks are tiles, and how many adapters they need.
 
-
-def find_tiles(tree: Tree) -> StatusArray:
-    """Which blocks are tiles: leaves with heat, and fillers until no face is matched in part."""
+    Tiles are leaves with heat, and fillers until no face is matched in part.
+    """
     is_tile: StatusArray = ((tree.status == LEAF) & (tree.high > 0)).astype(np.int8)
-    while add_fillers(tree, is_tile):
-        pass
-    return is_tile
+    while True:
+        added, adapters = complete_faces(tree, is_tile)
+        if not added:
+            return is_tile, int(adapters)
 
 
 @hot_loop
-def add_fillers(tree: Tree, is_tile: StatusArray) -> int:
-    """Complete faces of tiles that are matched in part; returns how many leaves became tiles."""
+def complete_faces(tree: Tree, is_tile: StatusArray) -> tuple[int, int]:
+    """Complete faces of tiles that are matched in part.
+
+    Returns how many leaves became tiles, and the faces with smaller tiles behind them.
+    """
     fan = 1 << (tree.dimension - 1)
-    added = 0
+    added, adapters = 0, 0
     for level in range(1, tree.dims.shape[0]):
         for z in range(tree.dims[level, 2]):
             for y in range(tree.dims[level, 1]):
@@ -81,32 +85,41 @@ def add_fillers(tree: Tree, is_tile: StatusArray) -> int:
                         for q in range(fan):
                             qx, qy, qz = quarter(tree, nx, ny, nz, face ^ 1, q)
                             matched += is_tile[block_at(tree, level - 1, qx, qy, qz)]
+                        adapters += matched > 0
                         if 0 < matched < fan:
                             added += fan - matched
                             for q in range(fan):
                                 qx, qy, qz = quarter(tree, nx, ny, nz, face ^ 1, q)
                                 is_tile[block_at(tree, level - 1, qx, qy, qz)] = 1
-    return added
+    return added, adapters
 
 
-@hot_loop
-def count_adapters(tree: Tree, is_tile: StatusArray) -> int:
-    """Faces of tiles with smaller tiles behind them."""
-    adapters = 0
-    for level in range(1, tree.dims.shape[0]):
-        for z in range(tree.dims[level, 2]):
-            for y in range(tree.dims[level, 1]):
-                for x in range(tree.dims[level, 0]):
-                    if not is_tile[block_at(tree, level, x, y, z)]:
-                        continue
-                    for face in range(2 * tree.dimension):
-                        nx, ny, nz = step(x, y, z, face)
-                        other = block_at(tree, level, nx, ny, nz)
-                        if other < 0 or tree.status[other] != SPLIT:
-                            continue
-                        qx, qy, qz = quarter(tree, nx, ny, nz, face ^ 1, 0)
-                        adapters += is_tile[block_at(tree, level - 1, qx, qy, qz)]
-    return adapters
+def needed_scale(tree: Tree, is_tile: StatusArray) -> float:
+    """The scale of the score before lifting: largest heat / resolution over the tiles."""
+    scale = 0.0
+    for level in range(len(tree.dims)):
+        begin, end = tree.base[level], tree.base[level + 1]
+        high = tree.high[begin:end][is_tile[begin:end] > 0]
+        scale = max(scale, float(high.max(initial=0.0)) * 2**level)
+    return scale
+
+
+def num_lifts(pyramid: Pyramid, scale: float) -> int:
+    """How often sampling and levels are raised so that the scale is at least 1.
+
+    The score divides by max(1, scale): where all heat is small, nothing would be gained by fewer
+    tiles. Twice the sampling and one level more leave every tile where it is and double the scale.
+    Lengths and volumes in sampling units stay within what checkers can hold.
+    """
+    lengths = [TILE_POINTS * cells for cells in pyramid.cells[: pyramid.dimension]]
+    lifts = 0
+    while 0 < scale < 1:
+        lengths = [2 * length for length in lengths]
+        if max(lengths) > MAX_LENGTH or math.prod(lengths) > MAX_VOLUME:
+            break
+        scale *= 2
+        lifts += 1
+    return lifts
 
 
 def _prisms(pyramid: Pyramid, tree: Tree, is_tile: StatusArray, tile_id: IntArray) -> LongArray:
@@ -148,30 +161,16 @@ def _prism_rows(
     return rows
 
 
-def _lifted(
-    pyramid: Pyramid, tree: Tree, is_tile: StatusArray, prisms: LongArray
-) -> tuple[int, LongArray]:
-    """The same prisms with more sampling and higher levels, so that the scale is at least 1.
-
-    The score divides by max(1, scale): where all heat is small, nothing would be gained by fewer
-    tiles. Twice the sampling and one level more leave every tile where it is and double the scale.
-    """
-    scale = 0.0
-    for level in range(pyramid.num_levels):
-        begin, end = tree.base[level], tree.base[level + 1]
-        high = tree.high[begin:end][is_tile[begin:end] > 0]
-        scale = max(scale, float(high.max(initial=0.0)) * 2**level)
-    sampling = pyramid.sampling
+def _lifted(pyramid: Pyramid, scale: float, prisms: LongArray) -> tuple[int, LongArray]:
+    """Sampling and prisms, raised so that the scale counts."""
+    lifts = num_lifts(pyramid, scale)
     prisms = prisms.copy()
-    axes = 3 if pyramid.dimension == 3 else 2
-    while 0 < scale < 1:
-        scale *= 2
-        sampling *= 2
-        prisms[:, 1 : 1 + axes] *= 2
-        is_empty = prisms[:, 0] == EMPTY_LEVEL
-        prisms[is_empty, 4 : 4 + axes] *= 2
-        prisms[~is_empty, 0] += 1
-    return sampling, prisms
+    axes = slice(1, 1 + pyramid.dimension), slice(4, 4 + pyramid.dimension)
+    is_empty = prisms[:, 0] == EMPTY_LEVEL
+    prisms[:, axes[0]] <<= lifts
+    prisms[is_empty, axes[1]] <<= lifts
+    prisms[~is_empty, 0] += lifts
+    return pyramid.sampling << lifts, prisms
 
 
 @hot_loop

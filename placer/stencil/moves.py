@@ -123,6 +123,14 @@ def _is_accepted(rng: RngState, gain: float, temperature: float) -> bool:
     return temperature > 0.0 and uniform(rng) < math.exp(gain / temperature)
 
 
+@hot
+def _merge_and_count(tree: Tree, level: int, x: int, y: int, z: int, totals: FloatArray) -> None:
+    """Merge the parts of a block, with the running totals."""
+    merge(tree, level, x, y, z)
+    totals[VALUE] -= split_gain(tree, level, x, y, z)
+    totals[PES] -= added_pes(tree, level, x, y, z)
+
+
 @hot_loop
 def anneal_sweep(
     tree: Tree,
@@ -160,11 +168,42 @@ def anneal_sweep(
             else:
                 undo_splits(tree, log, done)
         elif status == SPLIT and can_merge(tree, level, x, y, z):
-            merge(tree, level, x, y, z)
-            lost = split_gain(tree, level, x, y, z)
-            saved = added_pes(tree, level, x, y, z)
-            if _is_accepted(rng, price * saved - lost, temperature):
-                totals[VALUE] -= lost
-                totals[PES] -= saved
-            else:
+            value, pes = totals[VALUE], totals[PES]
+            _merge_and_count(tree, level, x, y, z, totals)
+            gain = price * (pes - totals[PES]) - (value - totals[VALUE])
+            if not _is_accepted(rng, gain, temperature):
                 split(tree, level, x, y, z)
+                totals[VALUE], totals[PES] = value, pes
+
+
+@hot_loop
+def remove_islands(
+    tree: Tree, candidates: Candidates, price: float, totals: FloatArray, log: IntArray
+) -> None:
+    """Merge blocks together with their split parts, where that saves more than it is worth.
+
+    The parts of an island may be worth their PEs one by one, because merging only some of them
+    leaves adapters on all sides.
+    """
+    for at in range(candidates.level.shape[0]):
+        level = int(candidates.level[at])
+        x, y, z = candidates.place[at, 0], candidates.place[at, 1], candidates.place[at, 2]
+        if level < 2 or tree.status[block_at(tree, level, x, y, z)] != SPLIT:
+            continue
+        value, pes = totals[VALUE], totals[PES]
+        done = 0
+        for c in range(1 << tree.dimension):
+            i, j, k = 2 * x + (c & 1), 2 * y + (c >> 1 & 1), 2 * z + (c >> 2)
+            is_split = tree.status[block_at(tree, level - 1, i, j, k)] == SPLIT
+            if is_split and can_merge(tree, level - 1, i, j, k):
+                _merge_and_count(tree, level - 1, i, j, k, totals)
+                log[done, 0], log[done, 1], log[done, 2], log[done, 3] = level - 1, i, j, k
+                done += 1
+        if done and can_merge(tree, level, x, y, z):
+            _merge_and_count(tree, level, x, y, z, totals)
+            if price * (pes - totals[PES]) > value - totals[VALUE]:
+                continue
+            split(tree, level, x, y, z)
+        for m in range(done):
+            split(tree, log[m, 0], log[m, 1], log[m, 2], log[m, 3])
+        totals[VALUE], totals[PES] = value, pes

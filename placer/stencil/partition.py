@@ -7,19 +7,21 @@ earns mean heat / R. The score divides by the scale, so only R counts, not the l
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from placer.annealing.random import rng_state
 from placer.stencil.filling import fill_by_yield, make_heap
-from placer.stencil.leaves import exact_pes, find_tiles
+from placer.stencil.leaves import find_tiles, needed_scale, num_lifts
 from placer.stencil.moves import (
     PES,
     VALUE,
     anneal_sweep,
     candidates_of,
     new_log,
+    remove_islands,
 )
 from placer.stencil.pyramid import FloatArray, Pyramid
 from placer.stencil.tree import StatusArray, Tree, coarsest_tree, count, tree_of
@@ -57,27 +59,32 @@ def fill(pyramid: Pyramid, tree: Tree, totals: FloatArray, max_pes: int) -> Part
 
     The tree is used up.
     """
-    candidates, log, change = candidates_of(tree), new_log(), np.zeros(2)
-    heap, done_log = make_heap(len(candidates.level)), new_log()
-    limit = float(max_pes)
+    candidates = candidates_of(tree)
+    heap, limit = make_heap(len(candidates.level)), float(max_pes)
     while totals[PES] <= limit:
         least = LEAST_YIELD * _average(totals)
-        fill_by_yield(tree, candidates, heap, least, limit, totals, change, log, done_log)
-        used = exact_pes(tree)
-        if used <= max_pes:
-            return as_partition(pyramid, tree, totals)
+        fill_by_yield(tree, candidates, heap, least, limit, totals)
+        partition = as_partition(pyramid, tree, totals)
+        if partition.used_pes <= max_pes:
+            return partition
         # Fillers that call for fillers came on top: leave room for them and try again.
-        limit -= used - max_pes
+        limit -= partition.used_pes - max_pes
         _shrink(tree, totals, limit)
     return None
 
 
 def anneal(
-    pyramid: Pyramid, tree: Tree, totals: FloatArray, max_pes: int, sweeps: int, seed: int
+    pyramid: Pyramid,
+    tree: Tree,
+    totals: FloatArray,
+    max_pes: int,
+    sweeps: int,
+    seed: int,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Partition | None:
     """Anneal splits and merges, the price of a PE following the room that is left; then fill.
 
-    The tree is used up.
+    The tree is used up. None when it does not fit, or when `is_over` says so between two sweeps.
     """
     candidates, log, change = candidates_of(tree), new_log(), np.zeros(2)
     num = len(candidates.level)
@@ -86,14 +93,26 @@ def anneal(
     random, rng = np.random.default_rng(seed), rng_state(seed)
     price = PRICE_SHARE * _average(totals)
     for sweep in range(sweeps):
+        if is_over():
+            return None
         temperature = HOT * (COLD / HOT) ** (sweep / max(1, sweeps - 1))
         anneal_sweep(
             tree, candidates, num, int(random.integers(num)), _stride(num, random), rng,
             temperature * price, price, 1.02 * max_pes, totals, change, log,
         )  # fmt: skip
         price *= math.exp(min(0.1, max(-0.1, 3.0 * (totals[PES] / max_pes - 1.0))))
+    remove_islands(tree, candidates, price, totals, log)
     _shrink(tree, totals, max_pes)
     return fill(pyramid, tree, totals, max_pes)
+
+
+def resized(partition: Partition, max_pes: int) -> Partition | None:
+    """The same with the least valuable splits undone, or more splits; None if that cannot be."""
+    tree = tree_of(partition.pyramid, partition.finest_limit, partition.status.copy())
+    totals = np.zeros(2)
+    count(tree, totals)
+    _shrink(tree, totals, max_pes)
+    return fill(partition.pyramid, tree, totals, max_pes)
 
 
 def _shrink(tree: Tree, totals: FloatArray, max_pes: float) -> None:
@@ -121,11 +140,9 @@ def _stride(num: int, random: np.random.Generator) -> int:
 
 def as_partition(pyramid: Pyramid, tree: Tree, totals: FloatArray) -> Partition:
     """The limits may be above what the tiles need: the score counts the scale that they need."""
-    is_tile = find_tiles(tree)
-    needed = 0.0
-    for level in range(len(tree.dims)):
-        begin, end = tree.base[level], tree.base[level + 1]
-        high = tree.high[begin:end][is_tile[begin:end] > 0]
-        needed = max(needed, float(high.max(initial=0.0)) * 2**level)
-    accuracy = float(totals[VALUE]) * float(tree.limit[0]) / needed if needed else 0.0
-    return Partition(pyramid, float(tree.limit[0]), tree.status, accuracy, exact_pes(tree))
+    is_tile, num_adapters = find_tiles(tree)
+    scale = needed_scale(tree, is_tile)
+    lift = 2.0 ** num_lifts(pyramid, scale)
+    accuracy = float(totals[VALUE]) * float(tree.limit[0]) * lift / max(1.0, lift * scale)
+    used = int(is_tile.sum()) + num_adapters
+    return Partition(pyramid, float(tree.limit[0]), tree.status, accuracy, used)

@@ -7,25 +7,29 @@ finest level. If every point had the smallest R = R0 / 2^r above its heat h, the
     value = (s / (10 R0))^d * integral of h R^(d - 1).
 
 That is a bound: on top come tiles that are too fine because blocks straddle a threshold, adapters,
-and fine strips along the border where the cells along an axis cannot be halved often enough.
+and fine strips along the border where the cells along an axis cannot be halved often enough. The
+strips are counted; for the rest, what a plan really came to corrects the estimates of the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from placer.stencil.problem import TILE_POINTS, Problem, sampling_unit
-from placer.stencil.pyramid import FloatArray, build_pyramid, cell_counts
+from placer.stencil.pyramid import BlockArray, FloatArray, Pyramid, build_pyramid, cell_counts
 
 BINS_PER_OCTAVE = 32
 OCTAVES = 12  # of heat, from the largest down
 SUMMARY_CELLS = 400_000  # over which the heat is summarised, unless the lattice is finer
 MAX_SUMMARY_CELLS = 40_000_000
-MAX_SPARE_LEVELS = 8
+MAX_SPARE_LEVELS = 6
+LEAST_FACTOR = 0.1  # of corrections
 MAX_SAMPLINGS = 200  # per number of spare levels
 SPLIT_YIELD = {2: 0.3, 3: 0.4}  # per PE, of splits of the hottest tiles: 1/3 and 3/7 less adapters
+_SIGMAS = [2.0 ** (k / 32) for k in range(32)]  # R0 of the finest level in use / highest heat
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,20 @@ class Plan:
     sampling: int
     spare_levels: int  # levels that are finer than the heat asks for
     finest_limit: float  # R0: resolution of the finest level
-    accuracy: float  # estimated, normalised
+    accuracy: float  # estimated, normalised; 0 when not estimated
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """By which factors PEs and value of the tree of a plan exceed the bounds.
+
+    Tiles have a size: where heat changes within one, it is finer than its mean heat asks for. So
+    the factors are good for plans with tiles of about the same size.
+    """
+
+    density: float  # s / (10 R0): tiles of R = 1 along a unit of the volume
+    pes: float
+    value: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +62,7 @@ class HeatSummary:
     highest: float
     volume: FloatArray  # [bins]
     heat: FloatArray  # [bins]: integral of the mean heat
+    border: FloatArray  # [axes, octaves]: share of the far border at least so cold, without 0
 
     def integrals(self, sigma: float, dimension: int) -> tuple[float, float]:
         """Integrals of R^d and of h R^(d - 1), for R = sigma * highest / 2^r, r >= 0."""
@@ -55,82 +73,166 @@ class HeatSummary:
 
 
 def summarise(problem: Problem) -> HeatSummary:
-    """Distribution of the heat over the cells of a moderate sampling."""
+    """Distribution of the heat over the cells of a moderate sampling, by their maxima."""
+    pyramid = _summary_pyramid(problem)
+    high = pyramid.high[: pyramid.base[1]]
+    highest = float(problem.heat.max())
+    border = _border_shares(high.reshape(pyramid.cells[::-1]), highest, problem.dimension)
+    return HeatSummary(highest, *_binned(pyramid, high, highest), border)
+
+
+def _summary_pyramid(problem: Problem) -> Pyramid:
     unit = sampling_unit(problem.volume)
     lattice = float(np.prod(problem.volume))
     num_cells = min(max(lattice, SUMMARY_CELLS), MAX_SUMMARY_CELLS)
     wanted = TILE_POINTS * (num_cells / lattice) ** (1 / problem.dimension)
-    pyramid = build_pyramid(problem, max(1, round(wanted / unit)) * unit)
-    high = pyramid.high[: pyramid.base[1]].astype(np.float64)
-    mean = pyramid.mean[: pyramid.base[1]].astype(np.float64)
-    highest = float(problem.heat.max())
-    is_hot = high > 0
-    depth = np.log2(highest / high[is_hot])
+    return build_pyramid(problem, max(1, round(wanted / unit)) * unit)
+
+
+def _binned(pyramid: Pyramid, key: BlockArray, highest: float) -> tuple[FloatArray, FloatArray]:
+    """Volume and integral of the heat of the cells, in bins of log2(highest / key)."""
+    is_hot = key > 0
     size = BINS_PER_OCTAVE * OCTAVES
+    depth = np.log2(highest / key[is_hot].astype(np.float64))
     bins = np.clip(np.floor(depth * BINS_PER_OCTAVE + 1e-4), 0, size - 1).astype(np.int64)
-    cell = (TILE_POINTS / pyramid.sampling) ** problem.dimension
-    return HeatSummary(
-        highest,
-        (cell * np.bincount(bins, minlength=size)).astype(np.float64),
-        (cell * np.bincount(bins, weights=mean[is_hot], minlength=size)).astype(np.float64),
+    mean = pyramid.mean[: pyramid.base[1]][is_hot]
+    cell = (TILE_POINTS / pyramid.sampling) ** pyramid.dimension
+    volume: FloatArray = cell * np.bincount(bins, minlength=size).astype(np.float64)
+    heat: FloatArray = cell * np.bincount(bins, weights=mean, minlength=size).astype(np.float64)
+    return volume, heat
+
+
+def _border_shares(high: BlockArray, highest: float, dimension: int) -> FloatArray:
+    """Per axis, the share of the last layer of cells that is 0, 1, ... octaves below the highest.
+
+    Cells without heat do not count: a strip along them takes no PEs.
+    """
+    shares = np.zeros((dimension, OCTAVES))
+    for axis in range(dimension):
+        layer = np.take(high, -1, axis=2 - axis)
+        for octave in range(OCTAVES):
+            is_cold = (layer > 0) & (layer <= highest * 0.5**octave)
+            shares[axis, octave] = float(is_cold.mean())
+    return shares
+
+
+def accuracy_ceiling(problem: Problem) -> float:
+    """A normalised accuracy that no solution exceeds, up to how finely the heat is sampled.
+
+    All resolutions R of a solution differ by powers of two, and R >= h everywhere. A tile takes a
+    PE, so accuracy <= integral of h R^(d - 1) / integral of R^d (module docstring). Twice the R at
+    a point changes both by a ratio of at most 3/7 (2-D: 1/3): as long as the smallest R give more
+    than that, they are the best ones, and only R0 is left to choose.
+    """
+    highest = float(problem.heat.max())
+    if highest <= 0:
+        return 0.0
+    pyramid = _summary_pyramid(problem)
+    binned = _binned(pyramid, pyramid.mean[: pyramid.base[1]], highest)
+    summary = HeatSummary(highest, *binned, border=np.zeros((0, 0)))
+    parts = [summary.integrals(sigma, problem.dimension) for sigma in _SIGMAS]
+    return max(1 / 3 if problem.dimension == 2 else 3 / 7, *(value / pes for pes, value in parts))
+
+
+def make_plans(
+    problem: Problem,
+    summary: HeatSummary,
+    max_pes: int,
+    max_cells: int,
+    corrections: Sequence[Correction] = (),
+) -> list[Plan]:
+    """Samplings that may fill `max_pes` PEs, the most promising first."""
+    if summary.highest <= 0:
+        return []
+    unit = sampling_unit(problem.volume)
+    d = problem.dimension
+    bounds = np.array([summary.integrals(sigma, d) for sigma in _SIGMAS])
+    known = corrections or [Correction(1.0, 1.0, 1.0)]
+    factors = np.array([[c.density, c.pes, c.value] for c in known])
+    full = TILE_POINTS * summary.highest * (max_pes / bounds[0, 0]) ** (1 / d)
+    plans = []
+    for spare in range(MAX_SPARE_LEVELS + 1):
+        first = max(1, int(0.3 * full * 2**spare / unit))
+        last = int(2.1 * full * 2**spare / unit) + 2
+        stride = max(1, (last - first) // MAX_SAMPLINGS)
+        if spare:  # half of an even sampling with one spare level less gives the same tiles
+            first, stride = first | 1, 2 * stride
+        for sampling in range(first * unit, (last + 1) * unit, stride * unit):
+            if np.prod(cell_counts(problem.volume, sampling), dtype=float) > max_cells:
+                break
+            plan = _plan(problem, summary, bounds, factors, max_pes, sampling, spare)
+            if plan is not None:
+                plans.append(plan)
+    return sorted(plans, key=lambda p: (-p.accuracy, p.spare_levels, p.sampling))
+
+
+def last_resorts(problem: Problem, highest: float) -> list[Plan]:
+    """The lowest sampling with larger and larger tiles, for fabrics that are hardly large enough.
+
+    No estimate says whether they fit.
+    """
+    unit = sampling_unit(problem.volume)
+    longest = max(cell_counts(problem.volume, unit))
+    return [
+        Plan(unit, spare, highest * 2.0**spare, 0.0) for spare in range(longest.bit_length() + 1)
+    ]
+
+
+def _plan(
+    problem: Problem,
+    summary: HeatSummary,
+    bounds: FloatArray,  # [sigmas, 2]: integrals for PEs and value
+    factors: FloatArray,  # [corrections, 3]: density, factors for PEs and value
+    max_pes: int,
+    sampling: int,
+    spare: int,
+) -> Plan | None:
+    """The R0 with which the sampling may come to the highest accuracy; None when none fits."""
+    d = problem.dimension
+    limits = np.array(_SIGMAS) * summary.highest * 2**spare
+    density = sampling / (TILE_POINTS * limits)
+    distance = np.abs(np.log(density[:, None] / factors[:, 0]))
+    nearest = factors[distance.argmin(axis=1)]
+    strips = _strip_pes(problem, summary, sampling, spare)
+    used = density**d * bounds[:, 0] * nearest[:, 1] + strips
+    left = max_pes - used
+    if left.max() < 0:
+        return None
+    value = density**d * bounds[:, 1] * nearest[:, 2]
+    can_split = np.minimum(left, used * (2**d - 1))  # every tile once
+    value += can_split * SPLIT_YIELD[d] / np.array(_SIGMAS)
+    best = int(np.argmax(np.where(left >= 0, value, -1.0)))
+    return Plan(sampling, spare, float(limits[best]), float(value[best]) / max_pes)
+
+
+def learn(
+    problem: Problem, summary: HeatSummary, plan: Plan, value: float, pes: float
+) -> Correction:
+    """From what the coarsest tree of a plan came to."""
+    density = plan.sampling / (TILE_POINTS * plan.finest_limit)
+    sigma = plan.finest_limit / (summary.highest * 2**plan.spare_levels)
+    bounds = summary.integrals(sigma, problem.dimension)
+    strips = _strip_pes(problem, summary, plan.sampling, plan.spare_levels)
+    tiles = density**problem.dimension
+    return Correction(
+        density,
+        max(LEAST_FACTOR, (pes - strips) / (tiles * bounds[0])),
+        max(LEAST_FACTOR, value / (tiles * bounds[1])),
     )
 
 
-def make_plans(problem: Problem, max_cells: int) -> list[Plan]:
-    """Samplings that may fill the fabric, the most promising first."""
-    summary = summarise(problem)
-    unit = sampling_unit(problem.volume)
-    if summary.highest <= 0:
-        return [Plan(unit, 0, 1.0, 0.0)]
-    d = problem.dimension
-    pes, _ = summary.integrals(1.0, d)
-    full = TILE_POINTS * summary.highest * (problem.num_pes / pes) ** (1 / d)
-    plans: dict[tuple[int, int], Plan] = {}
-    for spare in range(MAX_SPARE_LEVELS + 1):
-        first = max(1, int(0.6 * full * 2**spare / unit))
-        last = int(2.1 * full * 2**spare / unit) + 2
-        stride = unit * max(1, (last - first) // MAX_SAMPLINGS)
-        for sampling in range(first * unit, (last + 1) * unit, stride):
-            if np.prod(cell_counts(problem.volume, sampling), dtype=float) > max_cells:
-                break
-            if spare and sampling % (2 * unit) == 0:
-                continue  # half the sampling with one spare level less gives the same tiles
-            plan = _plan(problem, summary, sampling, spare)
-            if plan is not None:
-                plans[sampling, spare] = plan
-    found = sorted(plans.values(), key=lambda p: (-p.accuracy, p.spare_levels, p.sampling))
-    return found or [Plan(unit, 0, summary.highest, 0.0)]
-
-
-def _plan(problem: Problem, summary: HeatSummary, sampling: int, spare: int) -> Plan | None:
-    """The R0 with which the sampling may come to the highest accuracy."""
-    d, num_pes = problem.dimension, problem.num_pes
-    cold = 1 - float(summary.volume[:BINS_PER_OCTAVE].sum()) / float(np.prod(problem.volume))
-    strips = _strip_pes(cell_counts(problem.volume, sampling)[:d], spare, cold)
-    best: Plan | None = None
-    for sigma in 2.0 ** (np.arange(32) / 32):
-        limit = float(sigma) * summary.highest * 2**spare
-        density = (sampling / (TILE_POINTS * limit)) ** d
-        pes, value = summary.integrals(float(sigma), d)
-        used = density * pes + strips
-        if used <= num_pes:
-            left = (num_pes - used) * SPLIT_YIELD[d] / float(sigma)
-            accuracy = (density * value + left) / num_pes
-            if best is None or accuracy > best.accuracy:
-                best = Plan(sampling, spare, limit, accuracy)
-    return best
-
-
-def _strip_pes(cells: tuple[int, ...], spare: int, cold: float) -> float:
+def _strip_pes(problem: Problem, summary: HeatSummary, sampling: int, spare: int) -> float:
     """PEs of the border strips where the number of cells is odd at some level.
 
-    `cold` is the share of the volume that asks for less than the finest resolution: elsewhere
-    only the spare levels leave strips.
+    A strip of level r is lost where tiles would be larger than it: wherever there is heat if r is
+    a spare level, else where the heat is at least r + 1 - spare octaves below the highest.
     """
+    cells = cell_counts(problem.volume, sampling)[: problem.dimension]
     total = 0.0
     for axis, n in enumerate(cells):
         others = np.array([m for k, m in enumerate(cells) if k != axis], float)
         for level in range(spare + 3):
             if (n >> level) % 2:
-                total += float(np.prod(others / 2**level)) * (cold if level >= spare else 1.0)
+                share = summary.border[axis, max(0, level + 1 - spare)]
+                total += float(np.prod(others / 2**level)) * float(share)
     return total

@@ -14,13 +14,14 @@ from rich.table import Table
 
 from placer.files import make_folder, write_atomic
 from placer.stencil import mapper
-from placer.stencil.config import StencilConfig
+from placer.stencil.config import FABRIC_SUFFIX, VOLUME_SUFFIX, StencilConfig
 from placer.stencil.draw import draw_fabric, draw_volume
 from placer.stencil.files import write_problem, write_solution
 from placer.stencil.mapper import Mapping
 from placer.stencil.problem import Problem
+from placer.stencil.scoring import Score
 
-RESULT_SCHEMA = 1
+RESULT_SCHEMA = 2
 
 
 class MapProgress:
@@ -64,8 +65,14 @@ class MapProgress:
 
 def show(name: str, mapping: Mapping, console: Console) -> None:
     """Print the score and what it is made of."""
-    score = mapping.score
     console.rule(name)
+    table = score_table(mapping.score, mapping.solution.sampling)
+    table.add_row("seconds", f"{mapping.seconds:.1f}")
+    console.print(table)
+
+
+def score_table(score: Score, sampling: int) -> Table:
+    """A score and what it is made of, row by row."""
     facts = Table.grid(padding=(0, 2))
     binding = "accuracy" if score.accuracy_norm <= score.wires_norm else "wires"
     facts.add_row("score", f"{score.total:.6f} ({binding} binds)")
@@ -73,12 +80,13 @@ def show(name: str, mapping: Mapping, console: Console) -> None:
     facts.add_row("wires", f"{score.wires_norm:.6f}")
     facts.add_row("PEs used", f"{score.used_pes:,} of {score.num_pes:,}")
     facts.add_row("tiles, adapters", f"{score.num_tiles:,}, {score.num_adapters:,}")
-    facts.add_row("sampling, scale", f"{mapping.solution.sampling}, {score.scale:.6g}")
-    facts.add_row("seconds", f"{mapping.seconds:.1f}")
-    console.print(facts)
+    facts.add_row("sampling, scale", f"{sampling}, {score.scale:.6g}")
+    return facts
 
 
-def write(config: StencilConfig, name: str, problem: Problem, mapping: Mapping) -> Path:
+def write(
+    config: StencilConfig, name: str, problem: Problem, mapping: Mapping, *, is_interrupted: bool
+) -> Path:
     """Write solution, result and pictures, and the problem if it was generated."""
     path = config.solution_file(name)
     make_folder(path.parent)
@@ -93,14 +101,15 @@ def write(config: StencilConfig, name: str, problem: Problem, mapping: Mapping) 
         "wires_norm": mapping.score.wires_norm,
         **asdict(mapping.score),
         "seconds": round(mapping.seconds, 3),
+        "is_interrupted": is_interrupted,
         "config": asdict(config),
     }
     write_atomic(path.with_suffix(".json"), json.dumps(result, indent=1, default=_plain) + "\n")
     if config.pictures:
         title = f"{name}: score {mapping.score.total:.4f}"
-        draw_volume(problem, mapping.netlist, path.with_suffix(".volume.png"), title)
+        draw_volume(problem, mapping.netlist, path.with_suffix(VOLUME_SUFFIX), title)
         draw_fabric(
-            problem, mapping.netlist, mapping.placed, path.with_suffix(".fabric.png"), title
+            problem, mapping.netlist, mapping.placed, path.with_suffix(FABRIC_SUFFIX), title
         )
     return path
 

@@ -7,175 +7,225 @@ stopped after any of them, and what it has found never gets worse.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Protocol
 
 import numpy as np
 
-from placer.stencil.moves import PES
-from placer.stencil.partition import Partition, anneal, as_partition, coarsest, fill
-from placer.stencil.plan import Plan, make_plans
-from placer.stencil.problem import Problem, sampling_unit
-from placer.stencil.pyramid import Pyramid, build_pyramid, cell_counts
+from placer.stencil.candidate import Found, evaluate, evaluate_pyramid, finer
+from placer.stencil.moves import PES, VALUE
+from placer.stencil.partition import Partition, anneal, coarsest
+from placer.stencil.plan import (
+    SPLIT_YIELD,
+    Correction,
+    HeatSummary,
+    Plan,
+    last_resorts,
+    learn,
+    make_plans,
+)
+from placer.stencil.problem import Problem
+from placer.stencil.pyramid import build_pyramid, cell_counts
 
-MAX_TRIES = 9  # trees that are built to find the lowest resolution that fits
-MAX_SIGMA = 2.2  # beyond twice the resolution, a lower sampling serves as well
 NUM_FINALISTS = 3
 FIRST_SWEEPS = 12
 MAX_SWEEPS = 12_000
-NUM_PLANS = 48
 MAX_CELLS = 60_000_000  # of a sampling: 600 MB
-SHIFTS = (1, 2, 4, 8)
+LEAST_CELLS, CELLS_PER_PE = 200_000, 1_000  # likewise, for small fabrics
+SOON_CELLS, SOON_CELLS_PER_PE = (2_000_000, 16_000_000), 50  # of the first plans
+SOON_PLANS, NUM_PLANS = 8, 48
+FULL = 0.999  # share of the PEs from which on a fabric is full
+FINER_GAIN = 1.01  # that a finer level must promise when the fabric is full without it
+SHIFTS = (1, 2, 3, 4, 6, 8, 12, 16)
+MAX_OFFSET = 64  # cells
 SWEEPS_PER_WORK = 8  # of annealing, in the time that it takes to evaluate a plan, about
-ESTIMATE_SLACK = 1.06  # by which a partition may be better than estimated
+ESTIMATE_SLACK = 1.08  # by which a partition may be better than estimated
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """A partition and the plan behind it; `offset` in cells."""
+class Budget(Protocol):
+    """Tells when the search must end."""
 
-    plan: Plan
-    offset: tuple[int, int, int]
-    partition: Partition
+    def affords(self, cells: float) -> bool:
+        """Asked before each step, with the cells that it will go through."""
+
+    def is_over(self) -> bool:
+        """Asked within long steps."""
 
 
-class Work(Protocol):
-    """Asked before each step, with the cells that it will go through."""
+class NoLimit:
+    """A search that the caller ends."""
 
-    def __call__(self, cells: float) -> bool: ...
+    def affords(self, cells: float) -> bool:
+        return True
+
+    def is_over(self) -> bool:
+        return False
+
+
+NO_LIMIT = NoLimit()
+
+
+Step = tuple[float, Callable[[], Found | None]]  # cells to go through, and what to do
 
 
 def search(
     problem: Problem,
+    summary: HeatSummary,
     max_pes: int,
     seed: int,
-    affords: Work = lambda cells: True,
+    budget: Budget = NO_LIMIT,
 ) -> Iterator[Partition]:
     """Better and better partitions, one per step (the same again when a step found nothing).
 
-    Ends when the next step cannot be afforded.
+    Ends when the next step cannot be afforded; the first partition is found at any price.
     """
-    found: list[Found] = []  # the best of each pyramid, best first
-    for cells, act in _steps(problem, max_pes, seed, found):
-        if found and not affords(cells):
+    sequence = _Sequence(problem, summary, max_pes, seed, budget)
+    for cells, act in sequence.steps():
+        if sequence.found and not budget.affords(cells):
             return
         step = act()
         if step is not None:
-            _keep(found, step)
-        if found:
-            yield found[0].partition
+            sequence.keep(step)
+        if sequence.found:
+            yield sequence.found[0].partition
 
 
-def _keep(found: list[Found], new: Found) -> None:
-    """Add a partition to the finalists, one per pyramid."""
-    key = (new.plan.sampling, new.offset)
-    rivals = [new, *(f for f in found if (f.plan.sampling, f.offset) == key)]
-    others = [f for f in found if (f.plan.sampling, f.offset) != key]
-    best = max(rivals, key=lambda f: f.partition.accuracy)
-    found[:] = sorted([best, *others], key=lambda f: -f.partition.accuracy)[:NUM_FINALISTS]
+@dataclass(slots=True, eq=False)
+class _Sequence:
+    """The steps in their order; later ones depend on what earlier ones have found."""
 
+    problem: Problem
+    summary: HeatSummary
+    max_pes: int
+    seed: int
+    budget: Budget
+    found: list[Found] = field(default_factory=list)  # the best of each pyramid, best first
+    tried: set[tuple[int, int]] = field(default_factory=set)  # samplings and spare levels
+    corrections: list[Correction] = field(default_factory=list)
 
-def _steps(
-    problem: Problem, max_pes: int, seed: int, found: list[Found]
-) -> Iterator[tuple[float, Callable[[], Found | None]]]:
-    """Cells to go through, and what to do. `found` grows between the steps."""
-    for number, plan in enumerate(make_plans(problem, MAX_CELLS)):
-        best = found[0].partition.accuracy / max_pes if found else 0.0
-        if found and (number >= NUM_PLANS or plan.accuracy * ESTIMATE_SLACK < best):
-            break
-        yield _num_cells(problem, plan), partial(evaluate, problem, plan, (0, 0, 0), max_pes)
-    if not found:
-        return
-    for start in list(found):
-        plan = _finer(start.plan)
-        if _num_cells(problem, plan) <= MAX_CELLS:
-            yield _num_cells(problem, plan), partial(evaluate, problem, plan, (0, 0, 0), max_pes)
-    for start in list(found):
-        work = _num_cells(problem, start.plan) * (1 + FIRST_SWEEPS / SWEEPS_PER_WORK)
-        yield work, partial(_annealed, start, max_pes, FIRST_SWEEPS, seed)
-    for axis, shift in product(range(problem.dimension), SHIFTS):
-        work = _num_cells(problem, found[0].plan)
-        yield work, partial(_shifted, problem, found[0], axis, shift, max_pes)
-    sweeps = 2 * FIRST_SWEEPS
-    while sweeps <= MAX_SWEEPS:
-        for number, start in enumerate(list(found)):
-            work = _num_cells(problem, start.plan) * (1 + sweeps / SWEEPS_PER_WORK)
-            yield work, partial(_annealed, start, max_pes, sweeps, seed + number)
-        sweeps *= 2
+    def keep(self, new: Found) -> None:
+        """Add a partition to the finalists, one per pyramid."""
+        key = (new.plan.sampling, new.offset)
+        rivals = [*(f for f in self.found if (f.plan.sampling, f.offset) == key), new]
+        others = [f for f in self.found if (f.plan.sampling, f.offset) != key]
+        best = max(rivals, key=lambda f: f.partition.accuracy)
+        self.found = sorted([*others, best], key=lambda f: -f.partition.accuracy)[:NUM_FINALISTS]
 
-
-def _num_cells(problem: Problem, plan: Plan) -> float:
-    return float(np.prod(cell_counts(problem.volume, plan.sampling), dtype=float))
-
-
-def evaluate(
-    problem: Problem, plan: Plan, offset: tuple[int, int, int], max_pes: int
-) -> Found | None:
-    """The partition of a plan at the lowest resolution that fits, filled; None when none fits."""
-    pyramid = build_pyramid(problem, plan.sampling, offset)
-    limit = lowest_limit(pyramid, plan, float(problem.heat.max()), max_pes)
-    if limit is None:
-        return None
-    return _filled(pyramid, replace(plan, finest_limit=limit), max_pes)
-
-
-def _filled(pyramid: Pyramid, plan: Plan, max_pes: int) -> Found | None:
-    """The partition of a plan at its resolution."""
-    tree, totals = coarsest(pyramid, plan.finest_limit)
-    partition = fill(pyramid, tree, totals, max_pes)
-    return None if partition is None else Found(plan, pyramid.offset, partition)
-
-
-def lowest_limit(pyramid: Pyramid, plan: Plan, highest: float, max_pes: int) -> float | None:
-    """The lowest resolution of the finest level with which the coarsest tree fits."""
-    floor = max(highest, 1e-9) * 2**plan.spare_levels
-    low, high = floor, None  # too low, fits
-    limit = max(floor, plan.finest_limit)
-    for number in range(MAX_TRIES):
-        _, totals = coarsest(pyramid, limit)
-        if totals[PES] <= max_pes:
-            high = limit
-            if limit == floor:
+    def steps(self) -> Iterator[Step]:
+        """Small samplings first, so that there is a partition soon; then all, then long anneals."""
+        least, most = SOON_CELLS
+        soon = min(most, max(least, SOON_CELLS_PER_PE * self.max_pes), self._max_cells)
+        polished: Found | None = None
+        for num_plans, max_cells in ((SOON_PLANS, soon), (NUM_PLANS, self._max_cells)):
+            yield from self._planned(num_plans, max_cells)
+            best = self.found[0] if self.found else None
+            is_quick = best is not None and self._num_cells(best.plan) <= 2 * least
+            if best is not polished and (is_quick or num_plans == NUM_PLANS):
+                yield from self._polished()
+                polished = self.found[0]
+        for plan in last_resorts(self.problem, self.summary.highest):
+            if self.found:
                 break
-            limit = floor if number == 0 else (low * limit) ** 0.5
-        else:
-            low = limit
-            guess = limit * (totals[PES] / max_pes) * 1.001
-            limit = guess if high is None else max((low * high) ** 0.5, min(guess, 0.999 * high))
-            if limit > MAX_SIGMA * floor:
-                break
-        if high is not None and high / low < 1.004:
-            break
-    return high
+            yield self._evaluation(plan)
+        if not self.found:
+            return
+        yield from self._filled_up()
+        sweeps = 2 * FIRST_SWEEPS
+        while sweeps <= MAX_SWEEPS:
+            for number, start in enumerate(list(self.found)):
+                yield self._annealing(start, sweeps, self.seed + number)
+            sweeps *= 2
 
+    def _planned(self, num_plans: int, max_cells: int) -> Iterator[Step]:
+        """Plans in the order of what they promise; estimates get better with each tried one."""
+        for _ in range(num_plans):
+            plans = make_plans(
+                self.problem, self.summary, self.max_pes, max_cells, self.corrections
+            )
+            plan = next((p for p in plans if (p.sampling, p.spare_levels) not in self.tried), None)
+            best = self.found[0].partition.accuracy / self.max_pes if self.found else 0.0
+            if plan is None or plan.accuracy * ESTIMATE_SLACK < best:
+                return
+            self.tried.add((plan.sampling, plan.spare_levels))
+            results: list[Found] = []
+            yield self._num_cells(plan), partial(self._learn, plan, results)
+            for result in results:
+                if self._promises_more(result):
+                    yield self._evaluation(finer(result.plan))
 
-def _finer(plan: Plan) -> Plan:
-    """The same tiles with one more level below them, to which leftover PEs can go."""
-    return Plan(2 * plan.sampling, plan.spare_levels + 1, 2 * plan.finest_limit, plan.accuracy)
+    def _learn(self, plan: Plan, results: list[Found]) -> Found | None:
+        """Evaluate a plan, and learn how far its estimate was off."""
+        pyramid = build_pyramid(self.problem, plan.sampling)
+        _, totals = coarsest(pyramid, plan.finest_limit)
+        self.corrections.append(learn(self.problem, self.summary, plan, totals[VALUE], totals[PES]))
+        result = evaluate_pyramid(pyramid, plan, self.summary.highest, self.max_pes, self._is_over)
+        results += [result] if result is not None else []
+        return result
 
+    def _promises_more(self, result: Found) -> bool:
+        """Whether a finer level, for what its tiles leave over, could make it the best.
 
-def _shifted(problem: Problem, start: Found, axis: int, shift: int, max_pes: int) -> Found | None:
-    """Blocks that begin before the volume along one axis, by `shift` of the largest fine tiles."""
-    offset = list(start.offset)
-    offset[axis] = shift * 2**start.plan.spare_levels
-    pyramid = build_pyramid(problem, start.plan.sampling, (offset[0], offset[1], offset[2]))
-    return _filled(pyramid, start.plan, max_pes)
+        Without one only tiles that are not the hottest can be split, which yields little.
+        """
+        value, pes = result.base
+        promised = value + (self.max_pes - pes) * SPLIT_YIELD[self.problem.dimension]
+        best = max(result.partition.accuracy, self.found[0].partition.accuracy)
+        is_full = result.partition.used_pes >= FULL * self.max_pes
+        return (
+            promised > best * (FINER_GAIN if is_full else 1.0)
+            and self._num_cells(finer(result.plan)) <= self._max_cells
+        )
 
+    def _filled_up(self) -> Iterator[Step]:
+        """Finer levels for the best, until the fabric is full."""
+        while self._promises_more(self.found[0]):
+            before = self.found[0].partition.accuracy
+            yield self._evaluation(finer(self.found[0].plan))
+            if self.found[0].partition.accuracy <= before:
+                return
 
-def _annealed(start: Found, max_pes: int, sweeps: int, seed: int) -> Found | None:
-    pyramid = start.partition.pyramid
-    tree, totals = coarsest(pyramid, start.plan.finest_limit)
-    partition = anneal(pyramid, tree, totals, max_pes, sweeps, seed)
-    return None if partition is None else replace(start, partition=partition)
+    def _polished(self) -> Iterator[Step]:
+        """Finer levels, short anneals and other offsets of the best."""
+        yield from self._filled_up()
+        for start in list(self.found):
+            yield self._annealing(start, FIRST_SWEEPS, self.seed)
+        axes = tuple(range(self.problem.dimension))
+        for some, shift in product([axes, *((axis,) for axis in axes)], SHIFTS):
+            work = self._num_cells(self.found[0].plan)
+            yield work, partial(self._shift, self.found[0], some, shift)
 
+    def _shift(self, start: Found, axes: tuple[int, ...], shift: int) -> Found | None:
+        """Blocks that begin before the volume, by `shift` of the largest fine tiles."""
+        offset = list(start.offset)
+        for axis in axes:
+            offset[axis] = (offset[axis] + shift * 2**start.plan.spare_levels) % MAX_OFFSET
+        place = (offset[0], offset[1], offset[2])
+        return evaluate(self.problem, start.plan, place, self.max_pes, self._is_over)
 
-def smallest_partition(problem: Problem) -> Partition:
-    """The partition with about the fewest PEs: the largest tiles at the lowest sampling."""
-    unit = sampling_unit(problem.volume)
-    pyramid = build_pyramid(problem, unit)
-    # A limit this high allows every block as a tile; only the shape of the volume counts.
-    limit = max(float(problem.heat.max()), 1e-9) * 2**pyramid.num_levels
-    tree, totals = coarsest(pyramid, limit)
-    return as_partition(pyramid, tree, totals)
+    def _annealing(self, start: Found, sweeps: int, seed: int) -> Step:
+        work = self._num_cells(start.plan) * (1 + sweeps / SWEEPS_PER_WORK)
+        return work, partial(self._anneal, start, sweeps, seed)
+
+    def _anneal(self, start: Found, sweeps: int, seed: int) -> Found | None:
+        pyramid = start.partition.pyramid
+        tree, totals = coarsest(pyramid, start.plan.finest_limit)
+        partition = anneal(pyramid, tree, totals, self.max_pes, sweeps, seed, self.budget.is_over)
+        return None if partition is None else replace(start, partition=partition)
+
+    def _evaluation(self, plan: Plan) -> Step:
+        act = partial(evaluate, self.problem, plan, (0, 0, 0), self.max_pes, self._is_over)
+        return self._num_cells(plan), act
+
+    def _num_cells(self, plan: Plan) -> float:
+        return float(np.prod(cell_counts(self.problem.volume, plan.sampling), dtype=float))
+
+    def _is_over(self) -> bool:
+        """Steps after the first partition are given up when time is over."""
+        return bool(self.found) and self.budget.is_over()
+
+    @property
+    def _max_cells(self) -> int:
+        """Finer samplings are not worth their time."""
+        return min(MAX_CELLS, max(LEAST_CELLS, CELLS_PER_PE * self.max_pes))

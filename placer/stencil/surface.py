@@ -83,7 +83,10 @@ def _parse_obj(data: bytes) -> FloatArray:
             faces += [(corners[0], b, c) for b, c in pairwise(corners[1:])]
     if not faces:
         return np.zeros((0, 3, 3))
-    triangles: FloatArray = np.array(points, np.float64)[np.array(faces)]
+    corners_of = np.array(faces)
+    if corners_of.min() < 0:
+        raise IndexError("a face names a corner before the first one")
+    triangles: FloatArray = np.array(points, np.float64)[corners_of]
     return triangles
 
 

@@ -54,6 +54,25 @@ def wire_cost(wires: IntArray, places: IntArray) -> float:
     return float(2.0 * (np.bincount(lengths) * np.arange(lengths.max(initial=0) + 1) ** 1.5).sum())
 
 
+@hot_loop
+def smooth(graph: Graph, position: FloatArray, sweeps: int) -> None:
+    """Move every node half way to the middle of its neighbours, again and again.
+
+    `position` is [nodes, 2]. Nodes see the new positions of those before them (Gauss-Seidel).
+    """
+    for _ in range(sweeps):
+        for node in range(position.shape[0]):
+            degree = graph.start[node + 1] - graph.start[node]
+            if degree == 0:
+                continue
+            x, y = 0.0, 0.0
+            for k in range(graph.start[node], graph.start[node + 1]):
+                x += position[graph.other[k], 0]
+                y += position[graph.other[k], 1]
+            position[node, 0] = 0.5 * (position[node, 0] + x / degree)
+            position[node, 1] = 0.5 * (position[node, 1] + y / degree)
+
+
 @hot
 def _node_cost(graph: Graph, board: Board, node: int, x: int, y: int, but: int) -> float:
     """Cost of the wires of a node if it were at (x, y), without that to the node `but`."""

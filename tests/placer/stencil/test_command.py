@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,12 +13,14 @@ import numpy as np
 import pytest
 
 from placer.config import run_command
+from placer.stencil import bench
 from placer.stencil.__main__ import main
-from placer.stencil.check import score
+from placer.stencil.check import main as check_main
 from placer.stencil.files import read_problem, read_solution, write_problem
-from placer.stencil.generate import INPUTS, ball, flat, make_problem
-from placer.stencil.mapper import map_volume
+from placer.stencil.generate import INPUTS, ramp
+from placer.stencil.mapper import warm_up
 from placer.stencil.problem import Problem
+from placer.stencil.scoring import score
 from placer.stencil.surface import read_surface, surface_problem
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2/1 3/1 4/1\n"
@@ -44,7 +49,7 @@ def test_a_problem_file_is_solved_and_drawn(
     problem = INPUTS["box_small_solved"]()
     write_problem(tmp_path / "box.in", problem)
     output = tmp_path / "deep/box.out"
-    done = run(capsys, f"problem={tmp_path / 'box.in'}", f"output={output}", "time_limit=2")
+    done = run(capsys, f"problem={tmp_path / 'box.in'}", f"output={output}", "time_limit=30")
     assert (done.code, done.err) == (0, "")
     result = score(problem, read_solution(output, 2))
     assert result.total >= 0.31
@@ -94,6 +99,8 @@ def test_bad_problems_end_with_code_2_and_no_output(
         (("problem=nowhere.in",), "nowhere.in: cannot be read"),
         (("inputs=[cube]",), "unknown input 'cube'"),
         (("time_limit=0",), "must be above 0"),
+        (("time_limit=inf",), "must be above 0 and below infinity"),
+        (("objective=best",), "objective='best' is no choice"),
         (("seed=-1",), "must not be negative"),
         (("output=a.out",), "one file for 2 inputs"),
         (("surface.file=nothing.obj",), "cannot read nothing.obj"),
@@ -109,29 +116,80 @@ def test_bad_settings_end_with_code_2(
     assert message in done.err
 
 
-HARD = {
-    "zero heat": flat((4, 4, 4), (8, 8), 0.0),
-    "one PE": flat((10, 10), (1, 1)),
-    "a line of PEs": flat((5, 5, 5), (1, 200)),
-    "low heat": flat((4, 4), (10, 10), 0.3),
-    "one hot point": make_problem((6, 6, 6), (12, 12), np.pad([[[1.0]]], 3)),
-    "awkward volume": ball((9, 3, 11), (30, 30), (4, 1, 5), 9.0),
-    "thin volume": ball((40, 1), (20, 20), (10, 0), 200.0),
-}
+def test_nothing_that_is_read_is_overwritten(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "a.in"
+    write_problem(file, INPUTS["flat_small"]())
+    before = file.read_bytes()
+    for output in (file, tmp_path / "b.json", tmp_path):
+        done = run(capsys, f"problem={file}", f"output={output}")
+        assert (done.code, done.out) == (2, "")
+        assert "would be overwritten" in done.err or "is a folder" in done.err
+    assert file.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a.in"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HARD)
-def test_hard_problems_get_legal_solutions(name: str) -> None:
-    problem = HARD[name]
-    mapping = map_volume(problem, 1.5, 0)
-    assert score(problem, mapping.solution).total == mapping.score.total
-    assert (mapping.score.accuracy > 0) == bool(problem.heat.any())
+def test_ctrl_c_writes_the_best_so_far(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    warm_up()
+    output = tmp_path / "ball.out"
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    done = run(capsys, "inputs=[small_sphere]", f"output={output}", "time_limit=600")
+    timer.join()
+    assert (done.code, done.err) == (130, "interrupted\n")
+    problem = read_problem(output.with_suffix(".in"))
+    assert score(problem, read_solution(output, 3)).total > 0.4
+    assert json.loads(output.with_suffix(".json").read_text())["is_interrupted"] is True
 
 
-def test_low_heat_is_worth_as_much_as_high_heat() -> None:
-    """The score divides by max(1, scale): levels are lifted until the scale counts."""
-    assert map_volume(HARD["low heat"], 0.5, 0).score.accuracy_norm == pytest.approx(1.0, abs=0.2)
+def check(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Run:
+    with pytest.raises(SystemExit) as stop:
+        run_command(check_main, "stencil_check", [str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return Run(stop.value.code, *capsys.readouterr())
+
+
+def test_solution_files_are_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    problem, solution = tmp_path / "ramp.in", tmp_path / "ramp.out"
+    write_problem(problem, ramp((2, 2), (2, 2)))
+    files = f"problem={problem}", f"solution={solution}"
+    text = "10\n0 0 0 2 2\ncompute_map:\n0 0\n1 0\n0 1\n1 1\nadapter_map:\n"
+    shared = text.replace("1 1\nadapter", "0 1\nadapter")
+    for content, code, message in (
+        (text, 0, "0.500000 (accuracy binds)"),
+        (shared, 1, "illegal: two tiles on one PE: PE (0, 1)"),
+        (text.replace("10\n0", "5\n0"), 1, "illegal: prism leaves the volume: prism 0"),
+        (text.replace("adapter_map:", ""), 2, "there is no line 'adapter_map:'"),
+    ):
+        solution.write_text(content, encoding="utf-8")
+        done = check(capsys, *files)
+        assert done.code == code
+        assert message in (done.err if code == 2 else done.out)
+    assert check(capsys, files[0]).code == 2
+
+
+@pytest.mark.slow
+def test_the_benchmark_goes_on_where_it_ended(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = [f"output={tmp_path / 'out'}", f"publish={tmp_path / 'docs'}", "time_limit=0.5"]
+    for inputs in ("inputs=[flat_small]", "inputs=[flat_small,simple_3d]"):
+        with pytest.raises(SystemExit) as stop:
+            run_command(bench.main, "stencil_bench", [*settings, inputs])
+        assert stop.value.code == 0
+        stored = {path.name for path in (tmp_path / "out/jobs").iterdir()}
+        assert len(stored) == inputs.count(",") + 1
+    with monkeypatch.context() as patch:
+        patch.setattr(bench, "ProcessPoolExecutor", None)  # nothing is solved a second time
+        with pytest.raises(SystemExit) as stop:
+            run_command(bench.main, "stencil_bench", [*settings, inputs])
+    assert stop.value.code == 0
+    table = (tmp_path / "docs/stencil.md").read_text()
+    assert "| flat_small | 16 | 1.0000 | 1.000 |  | 1.0000 | 1.000 |" in table
+    assert (tmp_path / "docs/stencil.csv").read_text().count("\n") == 3
+    capsys.readouterr()
 
 
 def surface(tmp_path: Path, name: str, content: bytes) -> Problem:
@@ -162,7 +220,10 @@ def test_heat_of_a_surface(tmp_path: Path) -> None:
     assert heat[heat > 0].min() >= 0.05
 
 
-@pytest.mark.parametrize("content", [b"v 0 0\n", b"", b"v 0 0 0\nf 1 1 1\n"])
+@pytest.mark.parametrize(
+    "content",
+    [b"v 0 0\n", b"", b"v 0 0 0\nf 1 1 1\n", b"v 0 0 0\nf 1 2 3\n", b"v 0 0 0\nf -1 -2 -3\n"],
+)
 def test_bad_surfaces_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes
 ) -> None:

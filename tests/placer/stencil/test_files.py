@@ -49,6 +49,11 @@ def test_comments_and_blank_lines_are_skipped_anywhere() -> None:
         (b"2\n1 1\n1 1\n1 0\n0\n0\n0\n1.5\n", "heat value 4 is 1.5"),
         (b"2\n1 1\n1 1\n1 0\n0\nnan\n0\n1\n", "heat value 2 is nan"),
         (b"2\n1 1\n1 1\n1 0\n0\nwarm\n0\n1\n", "'warm' is no number"),
+        (b"2\ninf 1\n1 1\n1 0\n0\n", "volume shape: inf is no positive integer"),
+        (b"nan\n1 1\n1 1\n1 0\n0\n", "dimension: nan is no positive integer"),
+        (b"2\n1 1\n1 1e99\n1 0\n0\n", "fabric shape: 1e.99 is no positive integer"),
+        (b"2\n1 1\n1 1\n1 nan\n0\n0\n0\n0\n", "2 finite numbers"),
+        (b"2\n1 1\n1 1\n1 0\n0\ninf\n0\n1\n", "heat value 2 is inf"),
         (b"2\n1 1\n9999 9999\n1 0\n0\n0\n0\n1\n", "99,980,001 PEs"),
     ],
 )
@@ -76,6 +81,9 @@ def test_a_written_solution_reads_the_same(dimension: int) -> None:
         (b"10\n0 0 0 1 1\ncompute_map:\n0 0\n", "adapter_map:"),
         (b"10\n0 0 0 1\ncompute_map:\nadapter_map:\n", "rows of 5"),
         (b"10\n0 0 0 1 1\ncompute_map:\n0 0.5\nadapter_map:\n", "integer"),
+        (b"10\n0 0 0 1 inf\ncompute_map:\n0 0\nadapter_map:\n", "prisms: every number must be"),
+        (b"10\n0 0 0 1 1\ncompute_map:\n0 nan\nadapter_map:\n", "compute_map: every number must"),
+        (b"0\n0 0 0 1 1\ncompute_map:\n0 0\nadapter_map:\n", "step: 0 is no positive integer"),
         (b"ten\n0 0 0 1 1\ncompute_map:\nadapter_map:\n", "'ten' is no number"),
     ],
 )

@@ -14,11 +14,13 @@ from placer.stencil.problem import HeatArray, IntArray, LongArray
 FloatArray = NDArray[np.float64]
 
 NO_NEIGHBOUR = -1  # cells of empty prisms, and what lies outside the volume
+UNPAINTED = -2  # cells of no prism
+SPLIT_ADAPTER, SHARED_ADAPTER = 1, 2  # faults of adapters
 MAX_FOUND = 5  # distinct tiles at a face that are told apart; more are as wrong as five
 
 
 @hot_loop
-def list_tiles(prisms: LongArray, origins: LongArray, dimension: int, tiles: IntArray) -> None:
+def list_tiles(prisms: LongArray, dimension: int, tiles: IntArray) -> None:
     """Fill `tiles` [tiles, 4] (level, origin in cells) in the order of tile ids."""
     n = 0
     for p in range(prisms.shape[0]):
@@ -31,14 +33,14 @@ def list_tiles(prisms: LongArray, origins: LongArray, dimension: int, tiles: Int
             for j in range(prisms[p, 5]):
                 for i in range(prisms[p, 4]):
                     tiles[n, 0] = level
-                    tiles[n, 1] = origins[p, 0] + i * edge
-                    tiles[n, 2] = origins[p, 1] + j * edge
-                    tiles[n, 3] = origins[p, 2] + k * depth
+                    tiles[n, 1] = prisms[p, 1] + i * edge
+                    tiles[n, 2] = prisms[p, 2] + j * edge
+                    tiles[n, 3] = prisms[p, 3] + k * depth
                     n += 1
 
 
 @hot_loop
-def paint(prisms: LongArray, dimension: int, unit: int, painting: IntArray) -> int:
+def paint(prisms: LongArray, dimension: int, painting: IntArray) -> int:
     """Write ids of tiles into cells; returns the first prism that meets a painted cell, or -1."""
     first = 0
     for p in range(prisms.shape[0]):
@@ -46,13 +48,12 @@ def paint(prisms: LongArray, dimension: int, unit: int, painting: IntArray) -> i
         edge = 1 << max(level, 0)
         depth = edge if dimension == 3 else 1
         nx, ny, nz = prisms[p, 4], prisms[p, 5], prisms[p, 6]
-        x0, y0 = prisms[p, 1] // unit, prisms[p, 2] // unit
-        z0 = prisms[p, 3] // unit if dimension == 3 else 0
+        x0, y0, z0 = prisms[p, 1], prisms[p, 2], prisms[p, 3]
         for z in range(nz * depth):
             for y in range(ny * edge):
                 row = first + (z // depth * ny + y // edge) * nx
                 for x in range(nx * edge):
-                    if painting[z0 + z, y0 + y, x0 + x] != NO_NEIGHBOUR - 1:
+                    if painting[z0 + z, y0 + y, x0 + x] != UNPAINTED:
                         return p
                     painting[z0 + z, y0 + y, x0 + x] = (
                         NO_NEIGHBOUR if level < 0 else row + x // edge
@@ -109,11 +110,15 @@ def _insert(found: IntArray, count: int, tile: int) -> int:
 
 
 @hot_loop
-def face_faults(
+def read_faces(
     tiles: IntArray, painting: IntArray, dimension: int, found: IntArray
-) -> tuple[int, int, bool]:
-    """First tile and face that break a rule, and whether by levels; tile -1 when none does."""
+) -> tuple[int, int, bool, int]:
+    """First tile and face that break a rule, whether by levels, and the number of adapters.
+
+    The tile is -1 when no rule is broken; only then all adapters are counted.
+    """
     fan = 1 << (dimension - 1)
+    adapters = 0
     for tile in range(tiles.shape[0]):
         for face in range(2 * dimension):
             count = face_tiles(tiles, painting, dimension, tile, face, found)
@@ -123,12 +128,32 @@ def face_faults(
             for k in range(count):
                 other = tiles[found[k], 0] - tiles[tile, 0]
                 if other > 1 or other < -1:
-                    return tile, face, True
+                    return tile, face, True, adapters
                 if other != step:
-                    return tile, face, False
+                    return tile, face, False, adapters
             if count != (fan if step == -1 else 1):
-                return tile, face, False
-    return -1, -1, False
+                return tile, face, False, adapters
+            adapters += step == -1
+    return -1, -1, False, adapters
+
+
+@hot_loop
+def hottest_empty(
+    heat: HeatArray, prisms: LongArray, unit: float, edge: float, scratch: FloatArray
+) -> tuple[int, float]:
+    """The empty prism with most heat, and its integral; `unit`, `edge`: of origins and shapes."""
+    low, high = scratch[0], scratch[1]
+    hottest, most = -1, 0.0
+    for p in range(prisms.shape[0]):
+        if prisms[p, 0] >= 0:
+            continue
+        for axis in range(3):
+            low[axis] = prisms[p, 1 + axis] * unit
+            high[axis] = low[axis] + prisms[p, 4 + axis] * edge
+        integral = box_integral(heat, low, high)
+        if integral > most:
+            hottest, most = p, integral
+    return hottest, most
 
 
 @hot
@@ -139,7 +164,7 @@ def _cost(ax: int, ay: int, bx: int, by: int) -> float:
 
 
 @hot_loop
-def adapters_and_wires(
+def sum_wires(
     tiles: IntArray,
     painting: IntArray,
     dimension: int,
@@ -149,10 +174,9 @@ def adapters_and_wires(
     found: IntArray,
     wires: FloatArray,
 ) -> tuple[int, int]:
-    """Match adapter rows with coarse faces and sum S into `wires`.
+    """Match adapter rows with coarse faces (as many as there are), sum S into `wires`.
 
-    Returns 0, or a fault and its row: 1 wrong count (then: rows needed), 2 rows of an adapter
-    differ, 3 PE is taken.
+    Returns a fault, 0 for none, and its row: rows of an adapter differ, or its PE is taken.
     """
     fan = 1 << (dimension - 1)
     row = 0
@@ -168,18 +192,17 @@ def adapters_and_wires(
                 )
             if step != -1:
                 continue
-            if row + fan <= adapters.shape[0]:
-                x, y = adapters[row, 0], adapters[row, 1]
-                for k in range(fan):
-                    if adapters[row + k, 0] != x or adapters[row + k, 1] != y:
-                        return 2, row + k
-                    wires[0] += _cost(x, y, places[found[k], 0], places[found[k], 1])
-                if taken[y, x]:
-                    return 3, row
-                taken[y, x] = 1
-                wires[0] += _cost(x, y, places[tile, 0], places[tile, 1])
+            x, y = adapters[row, 0], adapters[row, 1]
+            for k in range(fan):
+                if adapters[row + k, 0] != x or adapters[row + k, 1] != y:
+                    return SPLIT_ADAPTER, row + k
+                wires[0] += _cost(x, y, places[found[k], 0], places[found[k], 1])
+            if taken[y, x]:
+                return SHARED_ADAPTER, row
+            taken[y, x] = 1
+            wires[0] += _cost(x, y, places[tile, 0], places[tile, 1])
             row += fan
-    return (0, row) if row == adapters.shape[0] else (1, row)
+    return 0, row
 
 
 @hot_loop

@@ -10,15 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placer.stencil.check import Fault, IllegalSolutionError, score
+from placer.annealing.random import rng_state
+from placer.errors import InputError
 from placer.stencil.files import parse_solution, read_problem, read_solution
 from placer.stencil.generate import INPUTS, ball, flat, make_problem, ramp
 from placer.stencil.integrals import box_integral, box_maximum
-from placer.stencil.leaves import netlist_of
+from placer.stencil.leaves import Netlist, netlist_of
+from placer.stencil.moves import anneal_sweep, candidates_of, new_log
 from placer.stencil.partition import coarsest
 from placer.stencil.place import best_layout, solution_of
-from placer.stencil.problem import Problem, Solution
+from placer.stencil.problem import LongArray, Problem, Solution
 from placer.stencil.pyramid import build_pyramid
+from placer.stencil.scoring import Fault, IllegalSolutionError, score
 
 OFFICIAL = Path(__file__).resolve().parents[4] / "shared/data/ispd2021"
 SCORES = {  # of the official checker: accuracy, S^(2/3), score
@@ -120,6 +123,17 @@ def test_each_broken_rule_is_named(fault: Fault) -> None:
     assert caught.value.fault is fault
 
 
+def test_an_adapter_that_is_missing_in_the_middle_is_counted() -> None:
+    """Not taken for one whose connections name different PEs."""
+    problem, _ = shipped()
+    both = b"3 1\n3 1\n"
+    for left, num_rows in ((b"", 6), (b"3 1\n", 7)):
+        with pytest.raises(IllegalSolutionError) as caught:
+            score(problem, parse_solution(SHIPPED.replace(both, left), 2))
+        assert caught.value.fault is Fault.ADAPTER_COUNT
+        assert f"{num_rows} rows for 4 adapters of 2 connections" in str(caught.value)
+
+
 def test_an_adapter_on_the_place_of_a_tile_is_refused() -> None:
     problem, _ = shipped()
     with pytest.raises(IllegalSolutionError) as caught:
@@ -176,39 +190,62 @@ def _interpolate(heat: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray) 
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3]))
 def test_splitting_and_renaming_prisms_leaves_the_score(seed: int, dimension: int) -> None:
+    """Random legal partitions with random places; every tile becomes a prism, in random order."""
     rng = np.random.default_rng(seed)
     centre = tuple(rng.uniform(0, 4, dimension))
-    problem = ball((4,) * dimension, (40, 40), centre, float(rng.uniform(2, 12)), 0.0)
+    problem = ball((4,) * dimension, (50, 50), centre, float(rng.uniform(2, 12)), 0.0)
     pyramid = build_pyramid(problem, 20)
-    tree, _ = coarsest(pyramid, 1.0)
+    tree, totals = coarsest(pyramid, 1.0)
+    candidates = candidates_of(tree)
+    if len(candidates.level):
+        anneal_sweep(tree, candidates, 200, 0, 1, rng_state(seed), 1.0, 0.3, 1900.0, totals,
+                     np.zeros(2), new_log())  # fmt: skip
     netlist = netlist_of(pyramid, tree)
-    solution = solution_of(netlist, best_layout(netlist, problem.fabric))
-    before = score(problem, solution)
-    after = score(problem, _shuffled(problem, solution, rng))
+    sites = rng.permutation(problem.num_pes)[: netlist.num_nodes]
+    places = np.stack([sites % 50, sites // 50], axis=1).astype(np.int32)
+    layout = best_layout(netlist, problem.fabric)
+    solution = solution_of(netlist, replace(layout, places=places))
+    before, after = (score(problem, s) for s in (solution, _shuffled(netlist, solution, rng)))
     assert after.accuracy == pytest.approx(before.accuracy)
-    assert after.num_adapters == before.num_adapters
+    assert after.wires == pytest.approx(before.wires)
+    assert (after.num_tiles, after.num_adapters) == (before.num_tiles, before.num_adapters)
 
 
-def _shuffled(problem: Problem, solution: Solution, rng: np.random.Generator) -> Solution:
-    """One prism per tile, in random order; tiles keep their places, adapters get any."""
-    rows, sites, tile = [], [], 0
+def _shuffled(netlist: Netlist, solution: Solution, rng: np.random.Generator) -> Solution:
+    """One prism per tile, in random order; tiles and adapters keep their places."""
+    singles: list[LongArray] = []
+    tiles: list[int] = []
     for prism in solution.prisms:
-        if prism[0] < 0:
-            rows.append((prism, None))
-            continue
-        for k in range(prism[4]):
+        for k in range(prism[4] if prism[0] >= 0 else 1):
             single = prism.copy()
-            single[1] += k * 10 * 2 ** prism[0]
-            single[4] = 1
-            rows.append((single, solution.compute_map[tile]))
-            tile += 1
-    order = rng.permutation(len(rows))
-    prisms = np.array([rows[k][0] for k in order])
-    sites = [rows[k][1] for k in order if rows[k][1] is not None]
-    return replace(solution, prisms=prisms, compute_map=np.array(sites, np.int32).reshape(-1, 2))
+            if prism[0] >= 0:
+                single[1] += k * 10 * 2 ** prism[0]
+                single[4] = 1
+            singles.append(single)
+            tiles.append(sum(t >= 0 for t in tiles) if prism[0] >= 0 else -1)
+    order = rng.permutation(len(singles))
+    old = [tiles[k] for k in order if tiles[k] >= 0]
+    new_id = np.zeros(netlist.num_tiles, np.int64)
+    new_id[old] = np.arange(len(old))
+    # The first wire of an adapter leads to its coarse tile, across one face of it.
+    coarse = {int(a): int(b) for a, b in netlist.wires[::-1] if a >= netlist.num_tiles}
+    keys = []
+    for adapter in sorted(coarse):
+        tile = coarse[adapter]
+        away = netlist.position[adapter] - netlist.position[tile]
+        axis = int(np.argmax(np.abs(away)))
+        keys.append((new_id[tile], 2 * axis + int(away[axis] > 0)))
+    fan = 2 ** (netlist.dimension - 1)
+    rows = [fan * k + q for k in sorted(range(len(keys)), key=keys.__getitem__) for q in range(fan)]
+    return replace(
+        solution,
+        prisms=np.array([singles[k] for k in order]),
+        compute_map=solution.compute_map[old],
+        adapter_map=solution.adapter_map[rows].reshape(-1, 2),
+    )
 
 
 def test_renaming_keeps_wires_when_adapters_follow() -> None:
@@ -231,6 +268,57 @@ def test_doubling_sampling_and_levels_changes_nothing() -> None:
     lifted = replace(solution, sampling=20, prisms=prisms)
     one, two = score(problem, solution), score(problem, lifted)
     assert (two.accuracy, two.wires, two.scale) == (one.accuracy, one.wires, 2 * one.scale)
+
+
+def test_a_high_sampling_of_large_tiles_takes_no_memory() -> None:
+    problem, solution = shipped()
+    prisms = solution.prisms.copy()
+    prisms[:, 0] += 20
+    prisms[:, 1:3] <<= 20
+    lifted = replace(solution, sampling=10 << 20, prisms=prisms)
+    assert score(problem, lifted).accuracy == score(problem, solution).accuracy
+
+
+def test_more_cells_than_can_be_held_are_refused() -> None:
+    n = 6 << 16
+    rows = [[-1, 0, 0, 0, 1, n, 1], [-1, 10, 0, 0, n - 1, n, 1]]
+    nothing = np.zeros((0, 2), np.int32)
+    solution = Solution(2, 10 << 16, np.array(rows), nothing, nothing)
+    with pytest.raises(InputError, match="cells; this checker can hold"):
+        score(flat((6, 6), (4, 4), 0.0), solution)
+
+
+def test_prisms_beyond_64_bits_leave_the_volume() -> None:
+    _, solution = shipped()
+    prisms = solution.prisms.copy()
+    prisms[0, 0], prisms[0, 4] = 30, 2**31 - 1
+    with pytest.raises(IllegalSolutionError) as caught:
+        score(INPUTS["box_small_solved"](), replace(solution, prisms=prisms))
+    assert caught.value.fault is Fault.OUTSIDE
+
+
+def test_empty_prisms_may_hold_a_millionth_of_heat() -> None:
+    text = b"10\n-1 0 0 4 4\ncompute_map:\nadapter_map:\n"
+    assert score(flat((4, 4), (4, 4), 6e-8), parse_solution(text, 2)).num_tiles == 0
+    with pytest.raises(IllegalSolutionError) as caught:
+        score(flat((4, 4), (4, 4), 7e-8), parse_solution(text, 2))
+    assert caught.value.fault is Fault.EMPTY
+
+
+def test_a_coarse_face_needs_all_four_in_3d() -> None:
+    """Three of four quarters behind a face are tiles, one is empty."""
+    prisms = b"1 0 0 0 1 1 1\n0 20 0 0 1 2 1\n0 20 0 10 1 1 1\n-1 20 10 10 1 1 1\n-1 30 0 0 1 2 2\n"
+    text = b"10\n" + prisms + b"compute_map:\n" + places(4) + b"adapter_map:\n"
+    with pytest.raises(IllegalSolutionError) as caught:
+        score(flat((4, 2, 2), (8, 8), 0.0), parse_solution(text, 3))
+    assert caught.value.fault is Fault.PARTIAL
+
+
+def test_contacts_at_edges_and_corners_do_not_count() -> None:
+    """Levels 2 and 0 may meet at a corner; the rest is empty."""
+    prisms = b"2 0 0 1 1\n0 40 40 1 1\n-1 40 0 4 4\n-1 0 40 4 4\n-1 50 40 3 4\n-1 40 50 1 3\n"
+    text = b"10\n" + prisms + b"compute_map:\n" + places(2) + b"adapter_map:\n"
+    assert score(flat((8, 8), (8, 8), 0.0), parse_solution(text, 2)).wires == 0.0
 
 
 def test_zero_heat_everywhere_scores_zero() -> None:
