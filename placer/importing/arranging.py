@@ -13,7 +13,9 @@ from typing import NamedTuple
 from placer.importing.views import Atom, Atoms, UnsupportedError
 from placer.ops import OpAttributes, OpKind
 
+NO_ATTRIBUTES = OpAttributes()
 MAX_STEPS = 6
+MAX_ATOMS = 8  # the search grows with their fourth power
 
 
 class Order(NamedTuple):
@@ -29,7 +31,7 @@ class Step:
     """One rearranging op."""
 
     kind: OpKind
-    attributes: OpAttributes = OpAttributes()
+    attributes: OpAttributes = NO_ATTRIBUTES
 
     def __str__(self) -> str:
         if self.kind == OpKind.SLICE:
@@ -40,6 +42,8 @@ class Step:
 def find_steps(start: Order, goal: Order) -> list[Step]:
     """The fewest ops from one order to another; UnsupportedError if there are none."""
     start, goal = _refined(start, goal), _refined(goal, start)
+    if sum(len(part) for part in start) > MAX_ATOMS:
+        raise UnsupportedError("a change of order between too many dimensions")
     reached: dict[Order, list[Step]] = {start: []}
     waiting = deque([start])
     while waiting:

@@ -95,7 +95,9 @@ class Assembler:
         for number in count(1):
             candidate = name if number == 1 else f"{name}_{number}"
             arrays = {candidate + suffix: array for suffix, array in parts.items()}
-            if all(np.array_equal(self.weights.get(k, array), array) for k, array in arrays.items()):
+            if all(
+                np.array_equal(self.weights.get(k, array), array) for k, array in arrays.items()
+            ):
                 break
         self.weights.update(arrays)
         return candidate
@@ -109,7 +111,10 @@ class Assembler:
     ) -> str:
         """A new op; returns the name of its tensor."""
         op = Op(
-            _unused(_plain(name) or kind.value, self.ops), kind, inputs, attributes or OpAttributes()
+            _unused(_plain(name) or kind.value, self.ops),
+            kind,
+            inputs,
+            attributes or OpAttributes(),
         )
         self._shapes[op.name] = output_shape(op, [self._shapes[tensor] for tensor in inputs])
         self.ops[op.name] = op

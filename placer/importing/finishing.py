@@ -6,6 +6,7 @@ That is: causal softmax, products that read transposed, packed projections split
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,9 @@ from numpy.typing import NDArray
 
 from placer.graph import DataflowGraph
 from placer.importing.assembler import Assembler
+from placer.importing.layers import HIDDEN
 from placer.importing.network import ImportedNetwork
 from placer.ops import SINK_KINDS, Op, OpAttributes, OpKind
-
-HIDDEN = -1e4  # a score this low, and lower, has no part in a softmax
 
 Ops = dict[str, Op]  # by name, producers first
 
@@ -126,7 +126,7 @@ def _are_disjoint(parts: list[Op]) -> bool:
     if not parts or any(part.kind != OpKind.SLICE for part in parts):
         return False
     spans = sorted((part.attributes.start, part.attributes.stop) for part in parts)
-    return all(one[1] <= two[0] for one, two in zip(spans, spans[1:], strict=False))
+    return all(one[1] <= two[0] for one, two in pairwise(spans))
 
 
 def _split(a: Assembler, chain: list[Op], part: Op) -> Ops:

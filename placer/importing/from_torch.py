@@ -58,7 +58,8 @@ def _export(module: torch.nn.Module, example: torch.Tensor) -> torch.export.Expo
     torch.backends.mha.set_fastpath_enabled(False)  # it hides attention in one operator
     try:
         with torch.no_grad():
-            return torch.export.export(module, (example,)).run_decompositions({})
+            program = torch.export.export(module, (example,))
+            return program.run_decompositions({})  # none, but no operator changes its inputs
     except Exception as error:  # whatever the user's code, or tracing it, raises
         raise InputError(
             f"torch.export cannot follow the network with an input of {list(example.shape)}: "
@@ -215,23 +216,6 @@ def _divide(a: Assembler, x: Any, y: Any) -> Value:
     return layers.multiply(a, x, Constant(f"1/{divisor.name}", 1 / divisor.array))
 
 
-def _masked_fill(a: Assembler, x: Value, mask: Any, number: Any) -> Value:
-    number = float(number.array) if isinstance(number, Constant) else number
-    if not isinstance(mask, Constant) or number > -1e4:
-        raise UnsupportedError("masks are supported if constant, with very low scores")
-    array = np.where(mask.array, number, 0.0)
-    return layers.add(a, x, Constant(mask.name, array))
-
-
-def _where(a: Assembler, mask: Any, x: Any, y: Any) -> Value:
-    if isinstance(mask, Constant) and isinstance(x, Value) and not isinstance(y, Value):
-        number = _constant(y)
-        if number.array.size == 1:
-            inverted = Constant(mask.name, ~mask.array.astype(bool))
-            return _masked_fill(a, x, inverted, float(number.array.reshape(())))
-    raise UnsupportedError("a choice between two tensors; supported is a constant mask of scores")
-
-
 def _gelu(a: Assembler, x: Value, approximate: str = "none") -> Value:
     return layers.elementwise(a, OpKind.GELU, x, OpAttributes(tanh=approximate == "tanh"))
 
@@ -360,8 +344,8 @@ _HANDLERS: dict[str, Handler] = {
     "aten.softmax": lambda a, x, dim, dtype=None: layers.softmax(a, x, dim),
     "aten.layer_norm": _layer_norm,
     "aten.scaled_dot_product_attention": _attention,
-    "aten.masked_fill": _masked_fill,
-    "aten.where": _where,
+    "aten.masked_fill": lambda a, x, mask, y: layers.choose(a, mask, _constant(y), x),
+    "aten.where": lambda a, mask, x, y: layers.choose(a, mask, _constant(x), _constant(y)),
     "aten.embedding": _embedding,
     "aten.conv1d": _convolution,
     "aten.conv2d": _convolution,

@@ -17,6 +17,8 @@ from placer.importing.assembler import Assembler, Constant, Value, arrangement
 from placer.importing.views import UnsupportedError
 from placer.ops import OpAttributes, OpKind, Shape
 
+HIDDEN = -1e4  # a score this low, and lower, has no part in a softmax
+
 Operand = Value | Constant
 
 
@@ -38,10 +40,10 @@ def linear(
 
 def matmul(a: Assembler, left: Operand, right: Operand) -> Value:
     """Product of the last two dimensions; the others are heads."""
-    if isinstance(left, Value) and isinstance(right, Constant):
-        if right.array.ndim >= 2 and math.prod(right.shape[:-2]) == 1:
-            matrix = right.array.reshape(right.shape[-2:])
-            return linear(a, left, Constant(right.name, matrix), transposed=False)
+    is_matrix = len(right.shape) >= 2 and math.prod(right.shape[:-2]) == 1
+    if isinstance(left, Value) and isinstance(right, Constant) and is_matrix:
+        matrix = right.array.reshape(right.shape[-2:])
+        return linear(a, left, Constant(right.name, matrix), transposed=False)
     one, two = (_activation(a, operand) for operand in (left, right))
     if min(len(one.shape), len(two.shape)) < 2 or one.shape[-1] != two.shape[-2]:
         raise UnsupportedError(f"a product of {list(one.shape)} and {list(two.shape)}")
@@ -51,7 +53,9 @@ def matmul(a: Assembler, left: Operand, right: Operand) -> Value:
         longer = max(one.shape[:-2], two.shape[:-2], key=len)
         leading, tensors = (*longer, one.shape[-2]), (a.stack(one), a.stack(two))
     else:
-        raise UnsupportedError(f"a product of {list(one.shape)} and {list(two.shape)}: heads differ")
+        raise UnsupportedError(
+            f"a product of {list(one.shape)} and {list(two.shape)}: heads differ"
+        )
     return a.result(a.add_op(OpKind.MATMUL, *tensors), (*leading, two.shape[-1]))
 
 
@@ -196,6 +200,19 @@ def mask_to_add(mask: Constant) -> Constant:
     return Constant(mask.name, np.where(mask.array, 0.0, -np.inf))
 
 
+def choose(a: Assembler, mask: Operand, chosen: Operand, other: Operand) -> Value:
+    """Scores where a constant mask is true, elsewhere a very low number (or the other way)."""
+    if isinstance(mask, Constant):
+        hides = mask.array.astype(bool)
+        if isinstance(chosen, Value):
+            chosen, other, hides = other, chosen, ~hides
+        if isinstance(other, Value) and isinstance(chosen, Constant) and chosen.array.size == 1:
+            number = float(chosen.array.reshape(()))
+            if number <= HIDDEN:
+                return add(a, other, Constant(mask.name, np.where(hides, number, 0.0)))
+    raise UnsupportedError("a choice between tensors; supported: a constant mask of low scores")
+
+
 def embedding(a: Assembler, table: Constant, indices: Value) -> Value:
     """Rows of a table."""
     name = table.name.removesuffix(".weight") + "_embedding"
@@ -257,7 +274,7 @@ def concat(a: Assembler, parts: Sequence[Operand], dim: int) -> Value:
         raise UnsupportedError(f"concatenation of {[list(value.shape) for value in values]}")
     tensor = a.add_op(OpKind.CONCAT, *(a.matrix(value) for value in turned))
     shape = (*turned[0].shape[:-1], sum(value.shape[-1] for value in turned))
-    return a.result(tensor, shape).permute(_inverse(order))
+    return a.by_rows(a.result(tensor, shape).permute(_inverse(order)))
 
 
 def sizes_of(shape: Sequence[int], wanted: Sequence[int]) -> Shape:

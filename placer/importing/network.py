@@ -1,4 +1,4 @@
-"""An imported network: its dataflow graph, the user's weights, and how both meet the user's arrays."""
+"""An imported network: its graph, the user's weights, and how both meet the user's arrays."""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from placer.errors import InputError
 from placer.ops import Shape
 
+MAX_RANK = 32  # dimensions of a user's tensor
+
 
 class UnsupportedError(InputError):
     """Something that a network may do, but that the dataflow graph has no ops for."""
@@ -57,7 +59,7 @@ class View:
 
     def reshape(self, shape: Sequence[int]) -> View:
         """Raises UnsupportedError when a new dimension would mix old ones in part."""
-        if math.prod(shape) != math.prod(self.shape):
+        if math.prod(shape) != math.prod(self.shape) or len(shape) > MAX_RANK:
             raise InputError(f"cannot reshape {list(self.shape)} to {list(shape)}")
         atoms = list(merged(self.atoms))
         dims = []
@@ -128,9 +130,7 @@ class View:
 
 def whole(base: Shape) -> View:
     """All of a tensor as it is."""
-    dims = tuple(
-        (Atom(axis, 1, size),) if size > 1 else () for axis, size in enumerate(base)
-    )
+    dims = tuple((Atom(axis, 1, size),) if size > 1 else () for axis, size in enumerate(base))
     return View(base, dims, (0,) * len(base))
 
 
