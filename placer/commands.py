@@ -28,7 +28,7 @@ def overview(package: str) -> str:
     lines = [f"  python -m {name:<{width}}  {line}" for name, line in commands.items()]
     return "\n".join(
         [
-            f"Commands of {package}; --help lists the settings of one, which are given as key=value:",
+            f"Commands of {package}; --help lists the settings of one, given as key=value:",
             *lines,
             "All settings: docs/config.md",
         ]

@@ -16,9 +16,10 @@ PAGE = CONF_DIR.parent / "docs/config.md"
 INTRODUCTION = """\
 # Every setting
 
-Made from the comments in `conf/` by `python -m placer.config_reference`; do not edit it. A setting is given behind a
-command as `key=value`, one of a group as `group.key=value`; a group is chosen as `group=choice`. `???` must be set.
-Which commands there are: `python -m placer`, `python -m costmodel`.
+Made from the comments in `conf/` by `python -m placer.config_reference`; do not edit it.
+A setting is given behind a command as `key=value`, one of a group as `group.key=value`; a group is
+chosen as `group=choice`. What stands as `???` must be set. `python -m placer` and
+`python -m costmodel` list the commands.
 """
 
 

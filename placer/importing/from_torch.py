@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,8 @@ def _export(module: torch.nn.Module, example: torch.Tensor) -> torch.export.Expo
     was_fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # it hides attention in one operator
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of PyTorch, about itself
             program = torch.export.export(module, (example,))
             return program.run_decompositions({})  # none, but no operator changes its inputs
     except Exception as error:  # whatever the user's code, or tracing it, raises
