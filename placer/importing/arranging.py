@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placer.importing.views import Atom, Atoms, UnsupportedError
+from placer.importing.views import Atom, Atoms, OrderError
 from placer.ops import OpAttributes, OpKind
 
 NO_ATTRIBUTES = OpAttributes()
@@ -40,10 +40,10 @@ class Step:
 
 
 def find_steps(start: Order, goal: Order) -> list[Step]:
-    """The fewest ops from one order to another; UnsupportedError if there are none."""
+    """The fewest ops from one order to another; OrderError if there are none."""
     start, goal = _refined(start, goal), _refined(goal, start)
     if sum(len(part) for part in start) > MAX_ATOMS:
-        raise UnsupportedError("a change of order between too many dimensions")
+        raise OrderError("a change of order between too many dimensions")
     reached: dict[Order, list[Step]] = {start: []}
     waiting = deque([start])
     while waiting:
@@ -55,7 +55,7 @@ def find_steps(start: Order, goal: Order) -> list[Step]:
                 if following not in reached:
                     reached[following] = [*reached[order], step]
                     waiting.append(following)
-    raise UnsupportedError("a change of order that is no transpose and no split into heads")
+    raise OrderError("a change of order that is no transpose and no split into heads")
 
 
 def _moves(order: Order) -> list[tuple[Step, Order]]:

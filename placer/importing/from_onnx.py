@@ -107,14 +107,15 @@ class _Walk:
             raise InputError(f"{where}: {error}") from error
 
     def _output(self, name: str, number: int) -> None:
-        value = self._values.get(name)
-        if isinstance(value, Value):
-            try:
-                self._assembler.output(value, f"output{number}" if number else "output")
-            except InputError as error:
-                self._problems.add("output", repr(name), str(error))
-        elif name not in self._values or value is not None:
-            self._problems.add("output", repr(name), "does not depend on the input")
+        value = self._values.get(name, "unknown")
+        if value is None:
+            return  # depends on something that is not supported
+        try:
+            if not isinstance(value, Value):
+                raise UnsupportedError("does not depend on the input")
+            self._assembler.output(value, f"output{number}" if number else "output")
+        except InputError as error:
+            self._problems.add("output", repr(name), error)
 
     def _visit(self, node: Any) -> Sequence[Any]:
         """Results of a node; None for each if it, or what it reads, is not supported."""
@@ -141,7 +142,7 @@ class _Walk:
             result = _HANDLERS[kind](self._assembler, attributes, *inputs)
             return result if isinstance(result, tuple) else [result]
         except UnsupportedError as error:
-            self._problems.add(kind, place, str(error))
+            self._problems.add(kind, place, error)
         except MALFORMED as error:
             self._problems.add(kind, place, f"malformed ({type(error).__name__}: {error})")
         return nothing

@@ -47,7 +47,8 @@ def import_module(
         with torch.no_grad():
             expected = module(torch.from_numpy(array))
         leaves = torch.utils._pytree.tree_leaves(expected)
-        require_agreement(network, [array], [leaf.numpy() for leaf in leaves])
+        tensors = [leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        require_agreement(network, [array], tensors)
     return network
 
 
@@ -111,11 +112,13 @@ class _Walk:
         for number, result in enumerate(node.args[0]):
             value = self._values.get(result)
             if value is None:
-                continue  # depends on something that is not supported
-            if isinstance(value, Value):
+                continue  # no tensor, or depends on something that is not supported
+            try:
+                if not isinstance(value, Value):
+                    raise UnsupportedError("does not depend on the input")
                 self._assembler.output(value, f"output{number}" if number else "output")
-            else:
-                self._problems.add("output", f"output {number}", "does not depend on the input")
+            except InputError as error:
+                self._problems.add("output", f"output {number}", error)
 
     def _visit(self, node: Any) -> Any:
         """Result of a node; None if it, or what it reads, is not supported."""
@@ -137,7 +140,7 @@ class _Walk:
         try:
             return _HANDLERS[name](self._assembler, *arguments, **options)
         except InputError as error:
-            self._problems.add(name, _place(node), str(error))
+            self._problems.add(name, _place(node), error)
             return None
 
     def _fold(self, node: Any) -> Any:

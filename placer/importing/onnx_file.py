@@ -17,7 +17,10 @@ MAX_NODES = 50_000
 MIN_OPSET = 13  # from here on, softmax works on one axis and axes are inputs
 
 # What malformed entries of a file make numpy, onnx and Python raise.
-MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+MALFORMED = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError,
+    ValueError,
+)  # fmt: skip
 
 
 def read_model(path: Path) -> Any:

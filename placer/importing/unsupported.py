@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from placer.errors import InputError
+from placer.importing.views import OrderError
 from placer.ops import Shape
 
 MAX_LISTED = 30
@@ -13,9 +14,13 @@ class Problems:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
+        self._is_order_problem = False
 
-    def add(self, operator: str, place: str, reason: str = "no such operation here") -> None:
+    def add(
+        self, operator: str, place: str, reason: str | InputError = "no such operation here"
+    ) -> None:
         """An operator, where the user calls it, and why it is not supported."""
+        self._is_order_problem |= isinstance(reason, OrderError)
         self._lines.append(f"{operator}: {reason}; at {place}")
 
     def require_none(self, what: str, input_shape: Shape) -> None:
@@ -26,10 +31,10 @@ class Problems:
         if len(self._lines) > MAX_LISTED:
             lines.append(f"... and {len(self._lines) - MAX_LISTED} more")
         hint = ""
-        if len(input_shape) > 1 and input_shape[0] > 1:
+        if self._is_order_problem and len(input_shape) > 1 and input_shape[0] > 1:
             hint = (
-                f"\nThe input has a batch of {input_shape[0]}. If rows of one element look at each "
-                f"other (attention), place one: input_shape={[1, *input_shape[1:]]}"
+                f"\nThe input has a batch of {input_shape[0]}; with attention, place one element: "
+                f"input_shape={[1, *input_shape[1:]]}"
             )
         raise InputError(
             f"{what}: {len(self._lines)} operations are not supported (docs/import.md lists those "

@@ -25,6 +25,10 @@ class UnsupportedError(InputError):
     """Something that a network may do, but that the dataflow graph has no ops for."""
 
 
+class OrderError(UnsupportedError):
+    """A change of order that the rearranging ops cannot do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Atom:
     """`size` steps of `stride` elements along an axis of the base."""
@@ -76,7 +80,7 @@ class View:
                     atoms.insert(0, Atom(atom.axis, atom.stride, rest))
                     size = 1
                 else:
-                    raise UnsupportedError(
+                    raise OrderError(
                         f"the reshape of {list(self.shape)} to {list(shape)} mixes dimensions"
                     )
             dims.append(merged(dim))

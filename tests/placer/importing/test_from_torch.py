@@ -82,6 +82,15 @@ def test_attention_by_hand_with_two_outputs() -> None:
     assert kinds(network)[OpKind.LINEAR] == 4  # query, key, value and the mean
 
 
+def test_an_output_that_is_no_tensor_is_left_out() -> None:
+    class Attention(nn.MultiheadAttention):
+        def forward(self, x: torch.Tensor) -> Any:  # type: ignore[override]
+            return super().forward(x, x, x, need_weights=False)
+
+    network = import_module(Attention(16, 2, batch_first=True), (1, 4, 16), False, "attention")
+    assert list(network.outputs.values()) == [(1, 4, 16)]
+
+
 def test_all_unsupported_operators_are_listed_with_their_places() -> None:
     with pytest.raises(InputError) as error:
         import_module(Unsupported(), (1, 4, 8), False, "bad")
