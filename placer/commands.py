@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MARK = "Command: "  # with which the docstring of a command begins
+MARK = '"""Command: '  # with which the module of a command begins
 
 
 def list_commands(package: str) -> dict[str, str]:
     """What `python -m <name>` does, by name; nothing is imported."""
     commands = {}
     for path in sorted((ROOT / package).rglob("*.py")):
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        if docstring.startswith(MARK):
+        first_line = path.read_text(encoding="utf-8").partition("\n")[0]
+        if first_line.startswith(MARK):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            line = docstring.removeprefix(MARK).partition("\n")[0]
+            line = first_line.removeprefix(MARK).removesuffix('"""')
             commands[name.removesuffix(".__main__")] = line
     return commands
 

@@ -72,6 +72,7 @@ def onnx_file(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_onnx_file_is_placed_and_simulated(tmp_path: Path) -> None:
     path = onnx_file(tmp_path / "net.onnx")
     assert run(place, "place", f"model={path}", QUICK, f"output={tmp_path}") == 0
