@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from placer.evaluate import Array, evaluate
 from placer.graph import DataflowGraph
 from placer.importing.views import View
 from placer.ops import OpKind, Shape
+
+log = logging.getLogger(__name__)
 
 TOLERANCE = 1e-4  # largest difference over largest value; networks compute in float32
 MAX_CHECKED_WEIGHTS = 2**27  # numbers; more would need gigabytes in float64
@@ -47,10 +50,12 @@ class ImportedNetwork:
         tensors = evaluate(self.graph, arrays, self.weights)
         return [tensors[name].reshape(shape) for name, shape in self.outputs.items()]
 
-    @property
-    def is_small(self) -> bool:
-        """Whether its numbers can be checked in reasonable memory."""
-        return sum(array.size for array in self.weights.values()) <= MAX_CHECKED_WEIGHTS
+    def can_be_checked(self) -> bool:
+        """Whether its numbers can be checked in reasonable memory; a warning tells if not."""
+        total = sum(array.size for array in self.weights.values())
+        if total > MAX_CHECKED_WEIGHTS:
+            log.warning("%s: %d weights are too many to check the import", self.graph.name, total)
+        return total <= MAX_CHECKED_WEIGHTS
 
     def example(self, shape: Shape, seed: int = 0) -> NDArray[Any]:
         """A random input: row numbers for embeddings, else normal numbers."""

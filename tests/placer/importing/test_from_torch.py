@@ -106,6 +106,23 @@ def test_all_unsupported_operators_are_listed_with_their_places() -> None:
         assert f"{name}: no such operation here; at networks.py:{line}, forward: {code}" in message
 
 
+def test_a_computed_weight_is_not_supported() -> None:
+    class Computed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.linear(x, x)
+
+    with pytest.raises(InputError, match=r"aten.linear: in a form that is not known here"):
+        import_module(Computed(), (4, 8), False, "computed")
+
+
+def test_a_large_network_is_not_checked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("placer.importing.network.MAX_CHECKED_WEIGHTS", 10)
+    import_module(mlp(), (5, 16), False, "large")
+    assert "large: 808 weights are too many to check the import" in caplog.text
+
+
 def test_a_batch_is_rows_but_not_for_attention() -> None:
     network = import_module(mlp(), (2, 3, 16), False, "batch")
     assert network.graph.tensors["input"].shape == (6, 16)
