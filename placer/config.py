@@ -74,7 +74,7 @@ def _split_fields(
     configuration of a command that has no such choice, but a field `model`, it is the field.
     """
     path = directory / f"{config_name}.yaml"
-    root = OmegaConf.load(path) if path.is_file() else {}
+    root = OmegaConf.load(path) if path.is_file() else OmegaConf.create()
     groups = {key for key in root if (directory / str(key)).is_dir()}
     fields_set: dict[str, Any] = {}
     others = []

@@ -131,15 +131,11 @@ class Assembler:
         return Value(tensor, replace(view, base=shape, dims=(*view.dims[:-1], columns)))
 
     def output(self, value: Value, name: str) -> None:
-        """An output of the network."""
-        tensor = self.by_rows(value).tensor
-        store = self.add_op(OpKind.STORE, self._as_rows(self.by_rows(value), tensor), name=name)
-        self.outputs[store] = value.shape
-
-    def _as_rows(self, value: Value, tensor: str) -> str:
-        """The tensor whose elements, row by row, are those of the value."""
-        flat = whole(self._shapes[tensor]).reshape(value.shape)
-        return tensor if value.view == flat else self.matrix(value)
+        """An output of the network: its elements are stored row by row."""
+        x = self.by_rows(value)
+        is_in_order = x.view == whole(x.view.base).reshape(x.shape)
+        tensor = x.tensor if is_in_order else self.matrix(x)
+        self.outputs[self.add_op(OpKind.STORE, tensor, name=name)] = value.shape
 
     def by_rows(self, value: Value) -> Value:
         """The value with its last dimension as the columns of a tensor that it fills."""

@@ -56,8 +56,9 @@ def _export(module: torch.nn.Module, example: torch.Tensor) -> torch.export.Expo
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of PyTorch, about itself
-            program = torch.export.export(module, (example,))
-            return program.run_decompositions({})  # none, but no operator changes its inputs
+            program: torch.export.ExportedProgram = torch.export.export(module, (example,))
+            program = program.run_decompositions({})  # none, but no operator changes its inputs
+            return program
     except Exception as error:  # whatever the user's code, or tracing it, raises
         raise InputError(
             f"torch.export cannot follow the network with an input of {list(example.shape)}: "

@@ -11,11 +11,14 @@ import pytest
 import torch
 from torch import nn
 
+from placer.config import load_fabric
 from placer.errors import InputError
 from placer.importing import InputKind, NetworkChoice, import_network
 from placer.importing.from_torch import import_module
 from placer.importing.network import ImportedNetwork, require_agreement
+from placer.lowering import lower_sections
 from placer.ops import OpKind
+from placer.workloads import ModelSpec, build
 from tests.placer.importing.networks import (
     NETWORKS,
     OwnAttention,
@@ -61,6 +64,18 @@ def test_an_encoder_layer_has_the_ops_of_the_built_in_one() -> None:
     weights = network.graph.weights
     assert weights["self_attn.in_proj_weight[32:64]"] == (32, 32)
     assert weights["norm1.gamma"] == (32,)
+
+
+def test_an_encoder_layer_lowers_as_the_built_in_one() -> None:
+    fabric, shape = load_fabric("large"), (1, 128, 768)
+    module = nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True)
+    graph = import_module(module, shape, False, "layer").graph
+    built_in = build(ModelSpec("bert_base", layers=1, sequence=128, embedding=False))
+    sizes = [
+        [(s.samples, s.netlist.num_units, s.netlist.num_flows, s.netlist.bound_cycles) for s in one]
+        for one in (lower_sections(fabric, graph), lower_sections(fabric, built_in))
+    ]
+    assert sizes[0] == sizes[1]
 
 
 def test_a_gpt_is_causal_and_ties_its_weights() -> None:
