@@ -15,7 +15,7 @@ from placer.importing.assembler import Assembler, Constant, Value
 from placer.importing.erf_gelu import Gate
 from placer.importing.finishing import finish
 from placer.importing.network import ImportedNetwork, require_agreement
-from placer.importing.onnx_file import MALFORMED, read_model, to_array
+from placer.importing.onnx_file import MALFORMED, attributes_of, read_model, to_array
 from placer.importing.onnx_operators import ELEMENTWISE, FOLDABLE, HANDLERS
 from placer.importing.unsupported import Problems
 from placer.importing.views import UnsupportedError
@@ -118,22 +118,20 @@ class _Walk:
 
     def _visit(self, node: Any) -> Sequence[Any]:
         """Results of a node; None for each if it, or what it reads, is not supported."""
-        from onnx.helper import get_attribute_value
-
         nothing = [None] * len(node.output)
         place = f"node {node.name or node.output[0] if node.output else node.name!r}"
         kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         try:
-            attributes = {a.name: get_attribute_value(a) for a in node.attribute}
             inputs = [self._values[name] if name else None for name in node.input]
             is_known = all(v is not None for v, n in zip(inputs, node.input, strict=True) if n)
             depends = any(not isinstance(value, Constant) for value in inputs if value is not None)
-            if kind in FOLDABLE and is_known and not depends:
-                return self._fold(node, inputs)
-            if kind not in HANDLERS:
+            if kind not in HANDLERS and (depends or kind not in FOLDABLE):
                 self._problems.add(kind, place)
                 return nothing
-            if not is_known:
+            attributes = attributes_of(node)
+            if kind in FOLDABLE and is_known and not depends:
+                return self._fold(node, inputs)
+            if not is_known or kind not in HANDLERS:
                 return nothing
             gates = any(isinstance(value, Gate) for value in inputs)
             if gates and kind not in ("Add", "Mul"):

@@ -46,6 +46,7 @@ def read_model(path: Path) -> Any:
         raise InputError(f"ONNX file {path}: more than {MAX_NODES} nodes, or sparse weights")
     for tensor in model.graph.initializer:
         _complete(path, tensor)
+    del model.functions[:]  # calls of them are not supported
     return model
 
 
@@ -99,6 +100,21 @@ def _file_beside(path: Path, location: str, where: str) -> Path:
             "below it, and others are not read"
         )
     return file
+
+
+def attributes_of(node: Any) -> dict[str, Any]:
+    """Attributes of a node. Raises InputError for graphs, and tensors that are not in the file."""
+    from onnx import TensorProto
+    from onnx.helper import get_attribute_value
+
+    for entry in node.attribute:
+        sparse = [entry.sparse_tensor, *entry.sparse_tensors]
+        parts = [tensor for pair in sparse for tensor in (pair.values, pair.indices)]
+        tensors = [entry.t, *entry.tensors, *parts]
+        is_outside = any(t.data_location == TensorProto.EXTERNAL for t in tensors)
+        if is_outside or entry.HasField("g") or entry.graphs:
+            raise InputError(f"attribute {entry.name!r} holds a graph, or lies in another file")
+    return {entry.name: get_attribute_value(entry) for entry in node.attribute}
 
 
 def to_array(tensor: Any) -> NDArray[Any]:
