@@ -53,12 +53,39 @@ def compose_config(
     Raises InputError for an override that cannot be read or names no known key or choice.
     """
     try:
+        fields_set, others = _split_fields(config_name, overrides, directory)
         with initialize_config_dir(str(directory), version_base="1.3"):
-            return compose(config_name, list(overrides))
+            config = compose(config_name, others)
+        for key, value in fields_set.items():
+            OmegaConf.update(config, key, value)
+        return config
     except HydraException as error:
         raise InputError(_explain(error)) from error
     except ValueError as error:  # Hydra's answer to group=1 or group=null
         raise InputError(f"{_first_line(error)}; write for example fabric=small") from error
+
+
+def _split_fields(
+    config_name: str, overrides: Sequence[str], directory: Path
+) -> tuple[dict[str, Any], list[str]]:
+    """Overrides of fields that are called like a group, with their values, and all others.
+
+    Hydra takes `model=...` for a choice of the group `conf/model` wherever it stands; in the
+    configuration of a command that has no such choice, but a field `model`, it is the field.
+    """
+    path = directory / f"{config_name}.yaml"
+    root = OmegaConf.load(path) if path.is_file() else OmegaConf.create()
+    groups = {key for key in root if (directory / str(key)).is_dir()}
+    fields_set: dict[str, Any] = {}
+    others = []
+    for override in overrides:
+        key = override.partition("=")[0]
+        if key in groups:
+            (parsed,) = OverridesParser.create().parse_overrides([override])
+            fields_set[key] = parsed.value()
+        else:
+            others.append(override)
+    return fields_set, others
 
 
 def load_fabric(name: str, overrides: Sequence[str] = ()) -> Fabric:

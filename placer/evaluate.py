@@ -17,7 +17,7 @@ from placer.ops import Op, OpKind, Shape
 Array = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[Any]]
 
-LAYERNORM_EPSILON = 1e-5  # added to the variance
+TANH_CUBE = 0.044715  # of gelu by tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 
 
 def evaluate(graph: DataflowGraph, inputs: Arrays, weights: Arrays) -> dict[str, Array]:
@@ -102,15 +102,15 @@ def _softmax(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> Array
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
-def _normalised(x: Array) -> tuple[Array, Array]:
+def _normalised(op: Op, x: Array) -> tuple[Array, Array]:
     """Rows with mean 0 and variance 1, and what they were divided by."""
-    deviation = np.sqrt(x.var(axis=-1, keepdims=True) + LAYERNORM_EPSILON)
+    deviation = np.sqrt(x.var(axis=-1, keepdims=True) + op.attributes.epsilon)
     return (x - x.mean(axis=-1, keepdims=True)) / deviation, deviation
 
 
 def _layernorm(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> Array:
     gamma, beta = (weights[f"{op.attributes.weight}.{part}"] for part in ("gamma", "beta"))
-    return _normalised(inputs[0])[0] * gamma + beta
+    return _normalised(op, inputs[0])[0] * gamma + beta
 
 
 def _split_heads(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> Array:
@@ -124,11 +124,15 @@ def _merge_heads(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> A
     return inputs[0].transpose(1, 0, 2).reshape(rows, heads * columns)
 
 
+def _gelu(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> Array:
+    return np.asarray(inputs[0] * _normal_distribution(op, inputs[0])[0])
+
+
 def _gelu_grad(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> Array:
     """d/dx of x Phi(x) = Phi(x) + x phi(x), with the normal distribution Phi and density phi."""
     dy, x = inputs
-    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    return np.asarray(dy * (_normal_distribution(x) + x * density))
+    distribution, density = _normal_distribution(op, x)
+    return np.asarray(dy * (distribution + x * density))
 
 
 def _softmax_grad(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> Array:
@@ -138,7 +142,7 @@ def _softmax_grad(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> 
 
 def _layernorm_grad(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> Array:
     """With n = normalised x and g = gamma dy: (g - mean(g) - n mean(g n)) / deviation."""
-    normalised, deviation = _normalised(inputs[1])
+    normalised, deviation = _normalised(op, inputs[1])
     g = inputs[0] * weights[f"{op.attributes.weight}.gamma"]
     along = (g * normalised).mean(axis=-1, keepdims=True)
     return np.asarray((g - g.mean(axis=-1, keepdims=True) - normalised * along) / deviation)
@@ -149,8 +153,14 @@ def _weight_grad(op: Op, inputs: list[Array], weights: Mapping[str, Array]) -> A
     return x.T @ dy
 
 
-def _normal_distribution(x: Array) -> Array:
-    return np.asarray((1 + erf(x / math.sqrt(2))) / 2)
+def _normal_distribution(op: Op, x: Array) -> tuple[Array, Array]:
+    """The normal distribution and its density, or the approximation by tanh and its slope."""
+    if not op.attributes.tanh:
+        density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+        return np.asarray((1 + erf(x / math.sqrt(2))) / 2), density
+    root = math.sqrt(2 / math.pi)
+    tanh = np.tanh(root * (x + TANH_CUBE * x**3))
+    return (1 + tanh) / 2, (1 - tanh**2) / 2 * root * (1 + 3 * TANH_CUBE * x * x)
 
 
 _RULES: dict[OpKind, Callable[[Op, list[Array], Mapping[str, Array]], Array]] = {
@@ -161,7 +171,7 @@ _RULES: dict[OpKind, Callable[[Op, list[Array], Mapping[str, Array]], Array]] = 
     OpKind.BIAS: _bias,
     OpKind.SCALE: lambda op, inputs, weights: inputs[0] * op.attributes.factor,
     OpKind.RELU: lambda op, inputs, weights: np.maximum(inputs[0], 0),
-    OpKind.GELU: lambda op, inputs, weights: inputs[0] * _normal_distribution(inputs[0]),
+    OpKind.GELU: _gelu,
     OpKind.SOFTMAX: _softmax,
     OpKind.LAYERNORM: _layernorm,
     OpKind.TRANSPOSE: lambda op, inputs, weights: _swapped(inputs[0], True),

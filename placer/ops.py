@@ -76,6 +76,8 @@ class OpAttributes:
     transpose_b: bool = False  # matmul: right operand
     factor: float = 1.0  # scale
     causal: bool = False  # softmax: row i sees columns 0..i only
+    epsilon: float = 1e-5  # layernorm: added to the variance
+    tanh: bool = False  # gelu: in the approximation by tanh
     heads: int = 0  # split_heads
     start: int = 0  # slice: first column
     stop: int = 0  # slice: column after the last
@@ -89,8 +91,10 @@ ATTRIBUTES: dict[OpKind, tuple[str, ...]] = {
     OpKind.BIAS: ("weight",),
     OpKind.SCALE: ("factor",),
     OpKind.SOFTMAX: ("causal",),
-    OpKind.LAYERNORM: ("weight",),
-    OpKind.LAYERNORM_GRAD: ("weight",),
+    OpKind.GELU: ("tanh",),
+    OpKind.GELU_GRAD: ("tanh",),
+    OpKind.LAYERNORM: ("weight", "epsilon"),
+    OpKind.LAYERNORM_GRAD: ("weight", "epsilon"),
     OpKind.WEIGHT_GRAD: ("weight",),
     OpKind.SPLIT_HEADS: ("heads",),
     OpKind.SLICE: ("start", "stop"),
@@ -134,6 +138,8 @@ def _check_attributes(op: Op) -> None:
             raise InputError(f"op {op.name!r}: {op.kind} needs the attribute {item.name!r}")
     if not math.isfinite(op.attributes.factor):
         raise InputError(f"op {op.name!r}: factor={op.attributes.factor} must be finite")
+    if not 0 <= op.attributes.epsilon < math.inf:
+        raise InputError(f"op {op.name!r}: epsilon={op.attributes.epsilon} must be 0 or more")
 
 
 def _check_input_count(op: Op) -> None:

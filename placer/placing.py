@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from placer.annealing import AnnealOptions, MoveMix, Schedule
 from placer.annealing.constraints import allowed_sites, load_constraints, require_known_units
@@ -19,6 +20,7 @@ from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import Fabric
 from placer.heuristic import Rules
+from placer.importing import InputKind
 from placer.lowering import Section, lower_sections
 from placer.place_progress import SearchProgress
 from placer.routing import RoutingMethod
@@ -56,6 +58,10 @@ class PlaceConfig:
     schedule: Schedule
     rules: Rules
     output: Path
+    model: str | None = None
+    model_arguments: dict[str, Any] | None = None
+    input_shape: tuple[int, ...] | None = None
+    input_kind: InputKind = InputKind.NUMBERS
 
     def __post_init__(self) -> None:
         for name in ("starts", "workers"):
@@ -87,6 +93,7 @@ class PlaceConfig:
         return SimulateConfig(
             self.fabric, self.workload, self.graph, "random", RoutingMethod.XY, self.fill,
             self.sample_cycles, self.seed, self.output,
+            self.model, self.model_arguments, self.input_shape, self.input_kind,
         )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from placer.fabric import Fabric, SiteKind
 from placer.files import make_folder, require_folder, write_atomic
 from placer.graph import DataflowGraph
 from placer.graph_file import load_graph
+from placer.importing import InputKind, NetworkChoice, import_network
 from placer.lowering import Section, lower_sections, macs_for_cycles
 from placer.lowering.groups import is_compute
 from placer.netlist import Netlist
@@ -49,8 +50,14 @@ class SimulateConfig:
     sample_cycles: int
     seed: int
     output: Path
+    model: str | None = None
+    model_arguments: dict[str, Any] | None = None
+    input_shape: tuple[int, ...] | None = None
+    input_kind: InputKind = InputKind.NUMBERS
 
     def __post_init__(self) -> None:
+        if self.model is not None and self.graph is not None:
+            raise InputError(f"model={self.model} and graph={self.graph}: set one of them")
         if not 0 < self.fill <= 1:
             raise InputError(f"fill={self.fill} is out of range; allowed: above 0 up to 1")
         for name, value, least in (
@@ -95,7 +102,12 @@ def run(config: SimulateConfig) -> list[SectionResult]:
 
 
 def make_graph(config: SimulateConfig) -> DataflowGraph:
-    """The graph of the file, or of the workload at the size that suits the fabric."""
+    """The imported network, the graph of the file, or the workload at a size that suits."""
+    if config.model is not None:
+        choice = NetworkChoice(
+            config.model, config.model_arguments or {}, config.input_shape, config.input_kind
+        )
+        return import_network(choice).graph
     if config.graph is not None:
         graph = load_graph(config.graph)
         if not any(is_compute(op) for op in graph.ops):

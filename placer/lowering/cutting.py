@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
+from itertools import takewhile
 
 from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, Shape
@@ -194,8 +195,17 @@ def _heads_are_independent(graph: DataflowGraph, group: Group) -> bool:
     """Whether each head of the output needs only this head of the inputs."""
     if len(graph.tensors[group.output].shape) != 3 or group.main.kind == OpKind.WEIGHT_GRAD:
         return False
-    views = [view for name in group.main.inputs for view in _views_below(graph, name)]
-    return all(view.kind in (OpKind.SPLIT_HEADS, OpKind.TRANSPOSE) for view in views)
+    return all(_has_heads_in_columns(graph, name) for name in group.main.inputs)
+
+
+def _has_heads_in_columns(graph: DataflowGraph, tensor: str) -> bool:
+    """Whether the heads of a tensor are those of a stored stack, or columns of a stored matrix.
+
+    A transpose below the split into heads would make them rows.
+    """
+    kinds = [view.kind for view in _views_below(graph, tensor)]
+    above = list(takewhile(lambda kind: kind == OpKind.TRANSPOSE, kinds))
+    return kinds[len(above) :] in ([], [OpKind.SPLIT_HEADS])
 
 
 def _cost(fabric: Fabric, graph: DataflowGraph, segment: Segment, fill: float) -> float:

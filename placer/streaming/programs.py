@@ -1,7 +1,6 @@
-"""Programs written for this project: small kernels, instruction by instruction.
+"""Command: write the programs of this project, small kernels by instruction, to files anew.
 
-`data/inputs/streaming` holds each of them as a file; `python -m placer.streaming.programs` writes
-them anew.
+`data/inputs/streaming` holds each of them as a file.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _input_gradient(b: GraphBuilder, graph: DataflowGraph, op: Op, index: int, d
         case OpKind.RELU:
             return b.add_op(OpKind.RELU_GRAD, dy, x, name=name)
         case OpKind.GELU:
-            return b.add_op(OpKind.GELU_GRAD, dy, x, name=name)
+            return b.add_op(OpKind.GELU_GRAD, dy, x, name=name, attributes=attributes)
         case OpKind.SOFTMAX:
             return b.add_op(OpKind.SOFTMAX_GRAD, dy, op.name, name=name)
         case OpKind.LAYERNORM:

@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from placer.errors import InputError
 from placer.evaluate import evaluate, random_inputs, random_weights
-from placer.graph import DataflowGraph, Op, OpKind
+from placer.graph import DataflowGraph, Op, OpAttributes, OpKind
 from placer.workloads import (
     FfnSpec,
     GemmSpec,
@@ -157,12 +157,13 @@ def torch_rule(op: Op, inputs: list[Torch], weights: Weights) -> Torch:
         case OpKind.RELU:
             return F.relu(x)
         case OpKind.GELU:
-            return F.gelu(x)
+            return F.gelu(x, approximate="tanh" if attributes.tanh else "none")
         case OpKind.SOFTMAX:
             hidden = torch.ones(x.shape[-2:], dtype=torch.bool).triu(1)
             return F.softmax(x.masked_fill(hidden, -math.inf) if attributes.causal else x, dim=-1)
         case OpKind.LAYERNORM:
-            return normed(x, weights, op.name)
+            gamma, beta = (weights[f"{attributes.weight}.{part}"] for part in ("gamma", "beta"))
+            return F.layer_norm(x, x.shape[-1:], gamma, beta, attributes.epsilon)
         case OpKind.TRANSPOSE:
             return x.mT
         case OpKind.SPLIT_HEADS:
@@ -261,7 +262,11 @@ ROW_OPS: dict[str, Callable[[GraphBuilder, str, str], str]] = {
     "scale": lambda b, x, y: b.scale(x, -0.7),
     "relu": lambda b, x, y: b.relu(x),
     "gelu": lambda b, x, y: b.gelu(x),
+    "gelu_tanh": lambda b, x, y: b.add_op(OpKind.GELU, x, attributes=OpAttributes(tanh=True)),
     "layernorm": lambda b, x, y: b.layernorm(x),
+    "layernorm_epsilon": lambda b, x, y: b.add_op(
+        OpKind.LAYERNORM, x, attributes=OpAttributes(weight=f"norm_{x}", epsilon=0.3)
+    ),
     "transpose": lambda b, x, y: b.transpose(b.gelu(b.transpose(x))),
     "heads": lambda b, x, y: b.merge_heads(b.softmax(b.split_heads(x, 2))),
     "swap": lambda b, x, y: b.concat(b.slice(x, 5, 8), b.slice(y, 0, 5)),

@@ -170,6 +170,19 @@ def test_any_cut_computes_what_the_graph_computes(
     assert_equivalent(GRAPHS[name], segments)
 
 
+def test_heads_that_lie_in_rows_are_not_tiled_as_columns() -> None:
+    b = GraphBuilder()
+    x = b.linear(b.load((24, 16), name="x"), 16)
+    heads = b.transpose(b.split_heads(b.transpose(x), 4))  # [4, 6, 16]: rows 0..5, 6..11, ...
+    scores = b.softmax(b.matmul(heads, heads, transpose_b=True))
+    b.store(b.matmul(scores, heads), name="y")
+    graph = b.build("batch", "test")
+    with cutting_rules(-(10**6), 1, 300, 2):
+        segments = find_segments(TINY, graph, DEFAULT_FILL, set())
+    assert len(segments) > 2
+    assert_equivalent(graph, segments)
+
+
 def test_a_causal_softmax_alone_is_not_cut_into_rows() -> None:
     graph = build(ModelSpec("gpt2", 1, sequence=1024))
     segments = find_segments(SMALL, graph, DEFAULT_FILL, set())

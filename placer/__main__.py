@@ -1,0 +1,10 @@
+"""What `python -m placer` prints: its commands."""
+
+from __future__ import annotations
+
+import sys
+
+from placer.commands import overview
+
+if __name__ == "__main__":
+    sys.stdout.write(overview("placer") + "\n")

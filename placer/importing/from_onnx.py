@@ -1,0 +1,187 @@
+"""Import of ONNX files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placer.errors import InputError
+from placer.importing.assembler import Assembler, Constant, Value
+from placer.importing.erf_gelu import Gate
+from placer.importing.finishing import finish
+from placer.importing.network import ImportedNetwork, require_agreement
+from placer.importing.onnx_file import MALFORMED, attributes_of, read_model, to_array
+from placer.importing.onnx_operators import ELEMENTWISE, FOLDABLE, HANDLERS
+from placer.importing.unsupported import Problems
+from placer.importing.views import UnsupportedError
+from placer.ops import MAX_ELEMENTS, Shape
+
+MAX_FOLDED = 2**27  # numbers in all results that do not depend on the input
+INTEGERS = (6, 7)  # TensorProto.INT32, INT64
+
+Operand = Value | Constant | None
+
+
+def import_onnx(path: Path, input_shape: Shape | None = None) -> ImportedNetwork:
+    """The network of an ONNX file; `input_shape` is needed where the file leaves sizes open.
+
+    The graph is evaluated on a random input and must agree with the reference implementation of
+    ONNX. Raises InputError with all operators that are not supported, and their nodes.
+    """
+    from onnx.reference import ReferenceEvaluator
+
+    model = read_model(path)
+    shape = _input_shape(path, model, input_shape)
+    network = _Walk(path, model, shape).network()
+    if network.can_be_checked():
+        (entry,) = _inputs(model)
+        is_integer = entry.type.tensor_type.elem_type in INTEGERS
+        array = network.example(shape)
+        array = array.astype(np.int64 if is_integer else np.float32)
+        try:
+            expected: Any = ReferenceEvaluator(model).run(None, {entry.name: array})
+        except MALFORMED as error:
+            raise InputError(f"ONNX file {path}: cannot be evaluated: {error}") from error
+        require_agreement(network, [array], expected)
+    return network
+
+
+def _inputs(model: Any) -> list[Any]:
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return [entry for entry in model.graph.input if entry.name not in weights]
+
+
+def _input_shape(path: Path, model: Any, given: Shape | None) -> Shape:
+    inputs = _inputs(model)
+    if len(inputs) != 1:
+        names = [entry.name for entry in inputs]
+        raise InputError(f"ONNX file {path}: inputs {names}; networks with one are supported")
+    told = [dim.dim_value for dim in inputs[0].type.tensor_type.shape.dim]  # 0: left open
+    shape = tuple(told) if given is None else given
+    fits = len(shape) == len(told) and all(t in (0, s) for s, t in zip(shape, told, strict=True))
+    if not fits or not shape or min(shape) < 1 or math.prod(shape) > MAX_ELEMENTS:
+        seen = [size or "?" for size in told]
+        raise InputError(
+            f"ONNX file {path}: the input has shape {seen}, input_shape is "
+            f"{None if given is None else list(given)}; set input_shape to sizes from 1, at most "
+            f"{MAX_ELEMENTS} elements, for example [1,128,768]"
+        )
+    return shape
+
+
+class _Walk:
+    """One pass over the nodes of a model."""
+
+    def __init__(self, path: Path, model: Any, input_shape: Shape) -> None:
+        self._path = path
+        self._graph = model.graph
+        self._opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+        self._input_shape = input_shape
+        self._assembler = Assembler()
+        self._problems = Problems()
+        self._folded = 0
+        self._values: dict[str, Any] = {}  # None: depends on something that is not supported
+        (entry,) = _inputs(model)
+        for tensor in self._graph.initializer:
+            self._values[tensor.name] = Constant(tensor.name, to_array(tensor))
+        self._values[entry.name] = self._assembler.input(0, input_shape)
+
+    def network(self) -> ImportedNetwork:
+        for node in self._graph.node:
+            results = self._visit(node)
+            for name, result in zip(node.output, results, strict=False):
+                self._values[name] = result
+        for number, entry in enumerate(self._graph.output):
+            self._output(entry.name, number)
+        where = f"ONNX file {self._path}"
+        self._problems.require_none(where, self._input_shape)
+        try:
+            return finish(self._assembler, self._path.stem)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+
+    def _output(self, name: str, number: int) -> None:
+        value = self._values.get(name, "unknown")
+        if value is None:
+            return  # depends on something that is not supported
+        try:
+            if not isinstance(value, Value):
+                raise UnsupportedError("does not depend on the input")
+            self._assembler.output(value, f"output{number}" if number else "output")
+        except InputError as error:
+            self._problems.add("output", repr(name), error)
+
+    def _visit(self, node: Any) -> Sequence[Any]:
+        """Results of a node; None for each if it, or what it reads, is not supported."""
+        nothing = [None] * len(node.output)
+        place = f"node {node.name or node.output[0] if node.output else node.name!r}"
+        kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+        try:
+            inputs = [self._values[name] if name else None for name in node.input]
+            is_known = all(v is not None for v, n in zip(inputs, node.input, strict=True) if n)
+            depends = any(not isinstance(value, Constant) for value in inputs if value is not None)
+            if kind not in HANDLERS and (depends or kind not in FOLDABLE):
+                self._problems.add(kind, place)
+                return nothing
+            attributes = attributes_of(node)
+            if kind in FOLDABLE and is_known and not depends:
+                return self._fold(node, inputs)
+            if not is_known or kind not in HANDLERS:
+                return nothing
+            gates = any(isinstance(value, Gate) for value in inputs)
+            if gates and kind not in ("Add", "Mul"):
+                raise UnsupportedError("erf outside of gelu")
+            result = HANDLERS[kind](self._assembler, attributes, *inputs)
+            return result if isinstance(result, tuple) else [result]
+        except UnsupportedError as error:
+            self._problems.add(kind, place, error)
+        except MALFORMED as error:
+            self._problems.add(kind, place, f"malformed ({type(error).__name__}: {error})")
+        return nothing
+
+    def _fold(self, node: Any, inputs: Sequence[Operand]) -> list[Constant]:
+        """Results of a node that does not depend on the input."""
+        from onnx import GraphProto, ValueInfoProto
+        from onnx.reference import ReferenceEvaluator
+
+        arrays = {
+            name: value.array
+            for name, value in zip(node.input, inputs, strict=True)
+            if isinstance(value, Constant)
+        }
+        self._folded += _folded_size(node.op_type, list(arrays.values()))
+        if self._folded > MAX_FOLDED:
+            raise UnsupportedError(f"constants of more than {MAX_FOLDED} numbers")
+        graph = GraphProto(
+            node=[node],
+            input=[ValueInfoProto(name=name) for name in arrays],
+            output=[ValueInfoProto(name=name) for name in node.output],
+        )
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(graph, opsets={"": self._opset}).run(None, arrays)
+        return [
+            Constant(name, np.asarray(result))
+            for name, result in zip(node.output, results, strict=True)
+        ]
+
+
+def _folded_size(kind: str, arrays: list[NDArray[Any]]) -> int:
+    """Upper bound on the numbers of a result."""
+    sizes = [array.size for array in arrays]
+    if kind in ("Expand", "ConstantOfShape"):
+        wanted = [abs(int(size)) for size in arrays[-1].reshape(-1)]
+        return math.prod(wanted) * (sizes[0] if kind == "Expand" else 1)
+    if kind == "Range":
+        start, stop, step = (float(array.reshape(())) for array in arrays)
+        return int(abs((stop - start) / step)) + 1
+    if kind in ("Gather", "Concat"):
+        return sum(sizes) + math.prod(sizes[:2])
+    shapes = [array.shape for array in arrays]
+    if kind in ELEMENTWISE:
+        return math.prod(np.broadcast_shapes(*shapes))
+    return sum(sizes)
