@@ -7,7 +7,6 @@ simulated for long; the fastest wins.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, field
 
@@ -21,7 +20,7 @@ from placer.fabric import Fabric
 from placer.netlist import Netlist
 from placer.simulation import PRECISE_LIMITS
 
-JUDGING_SHARE = 0.15  # of a time limit
+JUDGING_SHARE = 0.3  # of a time limit, at most
 
 
 @dataclass(slots=True)
@@ -29,7 +28,7 @@ class Elite:
     """Different placements, in the order in which they came."""
 
     decisions: list[Decisions] = field(default_factory=list)  # stacks of one
-    favourite: Decisions | None = None  # of the heuristic: simulated whatever the model thinks
+    favourite: Decisions | None = None  # of the heuristic
     _seen: set[bytes] = field(default_factory=set)
 
     def add(self, decision: Decisions) -> None:
@@ -43,28 +42,34 @@ class Elite:
         self.add(search.best())
 
 
-def fastest_of(
-    fabric: Fabric,
-    netlist: Netlist,
-    cost: CostModel,
-    elite: Elite,
-    number: int,
-    seconds: float = math.inf,
-) -> tuple[Decisions, float]:
-    """The fastest in simulation of the `number` best by the cost model, and its throughput.
+class Judge:
+    """Simulates placements and keeps the fastest.
 
-    The heuristic's favourite is simulated too, so that a bad model costs time but little else.
-    Those that the model likes less are left out where there is no time for them.
+    Begin with one that does not depend on the cost model, so that a bad model costs time but little
+    else; it also tells how long a simulation takes.
     """
-    energies = energies_of(cost, netlist, Decisions.concatenate(elite.decisions))
-    chosen = [elite.decisions[k] for k in np.argsort(energies, kind="stable")[:number]]
-    if elite.favourite is not None and not any(d is elite.favourite for d in chosen):
-        chosen.insert(1, elite.favourite)
-    truth, begin = SimulatorCost(fabric, PRECISE_LIMITS), time.monotonic()
-    simulated = list[float]()
-    for done, decision in enumerate(chosen):
-        if done and (time.monotonic() - begin) * (done + 1) / done > seconds:
-            break
-        simulated.append(float(truth.score(netlist, decision)[0]))
-    winner = int(np.argmax(simulated))
-    return chosen[winner], simulated[winner]
+
+    def __init__(self, fabric: Fabric, netlist: Netlist, first: Decisions) -> None:
+        self._netlist, self._truth = netlist, SimulatorCost(fabric, PRECISE_LIMITS)
+        begin = time.monotonic()
+        self.best, self.throughput = first, self._simulate(first)
+        self._first, self._seconds = first, time.monotonic() - begin
+
+    def reserved_seconds(self, number: int, limit: float) -> float:
+        """Of a time limit, for `number` more simulations or as many as are worth it."""
+        return min(number * self._seconds, JUDGING_SHARE * limit)
+
+    def judge(self, cost: CostModel, elite: Elite, number: int, seconds: float) -> None:
+        """Simulate those that the cost model likes best, `number` at most, while there is time."""
+        energies = energies_of(cost, self._netlist, Decisions.concatenate(elite.decisions))
+        chosen = [elite.decisions[k] for k in np.argsort(energies, kind="stable")[:number]]
+        end = time.monotonic() + seconds
+        for done, decision in enumerate(d for d in chosen if d is not self._first):
+            if done and time.monotonic() + self._seconds > end:
+                break
+            throughput = self._simulate(decision)
+            if throughput > self.throughput:
+                self.best, self.throughput = decision, throughput
+
+    def _simulate(self, decision: Decisions) -> float:
+        return float(self._truth.score(self._netlist, decision)[0])

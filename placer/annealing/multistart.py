@@ -20,7 +20,7 @@ from placer.annealing.annealer import (
     Round,
     anneal,
 )
-from placer.annealing.finalists import JUDGING_SHARE, Elite, fastest_of
+from placer.annealing.finalists import Elite, Judge
 from placer.annealing.pool import search_pool
 from placer.annealing.problem import Problem, StartKind
 from placer.annealing.rerouting import energy_of
@@ -141,30 +141,22 @@ def search_once(
             ended = replace(first, energy=energy_of(cost, netlist, first.decision))
             return StartResult(task.number, first.decision, ended)
         start = start_of(fabric, first.decision, problem.is_allowed)
-    limit = math.inf
+    beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
+    judge = Judge(fabric, netlist, elite.favourite or beginning) if problem.finalists else None
+    end = math.inf
     if options.time_limit is not None:
-        limit = options.time_limit
-        reserved = JUDGING_SHARE * limit if problem.finalists else 0.0
-        left = limit - reserved - (time.monotonic() - begin)
+        end = begin + options.time_limit
+        left = end - time.monotonic()
+        if judge is not None:
+            left -= judge.reserved_seconds(problem.finalists, options.time_limit)
         options = replace(options, time_limit=max(left, 1e-3))
     result = anneal(fabric, netlist, cost, start, options, seed, _phase("search", watch, elite))
-    beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
-    done = StartResult(task.number, beginning, result)
-    if not problem.finalists:
-        return done
-    return _choose_by_simulation(problem, done, elite, limit - (time.monotonic() - begin))
-
-
-def _choose_by_simulation(
-    problem: Problem, done: StartResult, elite: Elite, seconds: float
-) -> StartResult:
-    elite.add(done.result.decision)
-    decision, simulated = fastest_of(
-        problem.fabric, problem.netlist, problem.cost, elite, problem.finalists, seconds
-    )
-    energy = energy_of(problem.cost, problem.netlist, decision)
-    result = replace(done.result, decision=decision, energy=energy)
-    return replace(done, result=result, simulated=simulated)
+    elite.add(result.decision)
+    if judge is None:
+        return StartResult(task.number, beginning, result)
+    judge.judge(cost, elite, problem.finalists, end - time.monotonic())
+    chosen = replace(result, decision=judge.best, energy=energy_of(cost, netlist, judge.best))
+    return StartResult(task.number, beginning, chosen, judge.throughput)
 
 
 def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
