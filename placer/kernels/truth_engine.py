@@ -24,6 +24,7 @@ class Pipeline(NamedTuple):
     kernel_latency: FloatArray  # [num_kernels] first input to first output
     stream_cycles: FloatArray  # [num_streams] per sample, over its own lanes
     stream_latency: FloatArray  # [num_streams]
+    stream_samples: FloatArray  # [num_streams] held on the way and by the target, 1 or more
     part_wavelets: FloatArray  # [num_streams] of each part, per sample
     capacity: FloatArray  # [num_links] wavelets per cycle
 
@@ -42,10 +43,10 @@ def run_pipeline(pipeline: Pipeline, routes: Routes, chunks: int, samples: int) 
     count = np.zeros(num_kernels, np.int64)
     link_free, stream_free = np.zeros(len(pipeline.capacity)), np.zeros(num_streams)
     start = np.zeros(num_kernels)
-    for kernel in range(num_kernels):
-        start[kernel] = _earliest(pipeline, kernel, 0, chunks, finish, head)
+    for first in range(num_kernels):
+        start[first] = _earliest(pipeline, first, 0, chunks, finish, head)
     for _ in range(num_kernels * total):
-        kernel = np.argmin(start)
+        kernel = int(np.argmin(start))
         chunk, begin = count[kernel], start[kernel]
         end = begin + pipeline.kernel_cycles[kernel] / chunks
         streams = _streams_of(pipeline, kernel)
@@ -79,24 +80,25 @@ def _earliest(
     pipeline: Pipeline,
     kernel: int,
     chunk: int,
-    window: int,
+    chunks: int,
     finish: FloatArray,
     head: FloatArray,
 ) -> float:
     """When a kernel can start its next chunk; inf: not before another kernel has gone on.
 
-    The chunk before is finished, its inputs begin to arrive, and all targets have room: they hold
-    `window` chunks, one sample.
+    The chunk before is finished, its inputs begin to arrive, and all streams have room.
     """
     if chunk == finish.shape[1]:
         return np.inf
     earliest = finish[kernel, chunk - 1] if chunk > 0 else 0.0
     for stream in _streams_of(pipeline, kernel):
-        source, target = pipeline.edges[stream]
+        target = pipeline.edges[stream, 1]
         if target == kernel:
             earliest = max(earliest, head[stream, chunk])
-        elif source == kernel and chunk >= window:
-            earliest = max(earliest, finish[target, chunk - window])
+        else:
+            room = int(chunks * pipeline.stream_samples[stream])
+            if chunk >= room:
+                earliest = max(earliest, finish[target, chunk - room])
     return earliest
 
 

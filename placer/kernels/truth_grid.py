@@ -129,7 +129,8 @@ def _overlap(grid: Coarse, shape: KernelShape, axis: int) -> FloatArray:
     low = np.arange(grid.num[axis]) * grid.pitch[axis]
     first, last = shape.span(axis)
     tiles = np.minimum(low + grid.pitch[axis], last) - np.maximum(low, first)
-    return np.maximum(tiles, 0) / grid.pitch[axis]
+    share: FloatArray = np.maximum(tiles, 0) / grid.pitch[axis]
+    return share
 
 
 def link_capacity(grid: Coarse, used: FloatArray, colours: int) -> FloatArray:

@@ -98,6 +98,8 @@ def _pipeline(
     kept = colour_shares(grid, routes, streams, covered, colours)
     lanes = kept * np.array([stream.lanes for stream in streams])
     wavelets = np.array([stream.wavelets for stream in streams])
+    kernel_latency = np.array([shape.latency for shape in shapes])
+    stream_latency = np.array([float(stream.latency) for stream in streams])
     edges = np.array([(s.source, s.target) for s in streams], np.int64).reshape(-1, 2)
     incident = np.argsort(edges.ravel(), kind="stable")
     return Pipeline(
@@ -105,9 +107,11 @@ def _pipeline(
         incident_start=np.searchsorted(edges.ravel()[incident], np.arange(len(shapes) + 1)),
         incident=incident // 2,
         kernel_cycles=cycles,
-        kernel_latency=np.array([shape.latency for shape in shapes]),
+        kernel_latency=kernel_latency,
         stream_cycles=np.array([s.cycles(n) for s, n in zip(streams, lanes, strict=True)]),
-        stream_latency=np.array([float(stream.latency) for stream in streams]),
+        stream_latency=stream_latency,
+        # A wavelet per lane and hop is on its way; the target has room for one sample.
+        stream_samples=1 + (kernel_latency[edges[:, 0]] + stream_latency) * lanes / wavelets,
         part_wavelets=wavelets / np.diff(routes.part_start),
         capacity=link_capacity(grid, used, colours),
     )
@@ -140,5 +144,5 @@ def _limit(
         busiest.append((float(links.max()), f"links on the way of {names[int(links.argmax())]}"))
     cycles, name = max(busiest)
     if cycles < _LIMIT_SHARE * period:
-        return f"waiting of branches for each other (busiest: {name}, {cycles / period:.0%})"
+        return f"kernels that wait for each other (busiest: {name}, {cycles / period:.0%})"
     return name

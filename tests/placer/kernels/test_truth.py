@@ -173,6 +173,7 @@ def pipeline(edges: list[tuple[int, int]], cycles: list[float], wavelets: float)
         kernel_latency=np.zeros(len(cycles)),
         stream_cycles=np.full(num, wavelets),
         stream_latency=np.zeros(num),
+        stream_samples=np.ones(num),
         part_wavelets=np.full(num, wavelets),
         capacity=np.ones(1),
     )
@@ -211,7 +212,8 @@ def test_the_command_prints_what_limits_a_mapping(
     problem, layout = strips_layout("tiny")
     path = tmp_path / "layout.txt"
     path.write_text(format_layout(problem.graph, layout))
-    run_command(main, "kernels_truth", ["preset=tiny", f"solution={path}"])
+    with pytest.raises(SystemExit, match="0"):
+        run_command(main, "kernels_truth", ["preset=tiny", f"solution={path}"])
     text = capsys.readouterr().out
     assert f"{simulate_mapping(problem, layout).throughput:.4f}" in text
     assert "limited by: " in text
