@@ -160,6 +160,16 @@ def test_half_the_coarsening_changes_less_than_three_percent() -> None:
             assert fine == pytest.approx(coarse, 0.03)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["unet", "lean_convs_wired"])
+def test_half_the_coarsening_on_a_whole_wafer(preset: str) -> None:
+    problem = Problem(generate(preset))
+    layout = map_kernels(Search(problem, time_limit=0.3), "slicing").layout
+    coarse = simulate_mapping(problem, layout).cycles_per_sample
+    fine = simulate_mapping(problem, layout, Resolution(64, 32, 24)).cycles_per_sample
+    assert fine == pytest.approx(coarse, 0.03)
+
+
 def pipeline(edges: list[tuple[int, int]], cycles: list[float], wavelets: float) -> Pipeline:
     """Streams without latency over links of one wavelet per cycle."""
     ends = np.array(edges)
