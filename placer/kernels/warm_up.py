@@ -6,6 +6,7 @@ from placer.kernels.engines import ENGINES, map_kernels
 from placer.kernels.generate import generate
 from placer.kernels.problem import Problem
 from placer.kernels.search import Search
+from placer.kernels.truth_model import simulate_mapping
 
 
 def warm_up() -> None:
@@ -13,4 +14,5 @@ def warm_up() -> None:
     for preset in ("tiny", "tiny_convs"):
         problem = Problem(generate(preset))
         for engine in (*ENGINES, "auto"):  # the first run of auto spends its time on compiling
-            map_kernels(Search(problem, time_limit=0.5), engine)
+            mapping = map_kernels(Search(problem, time_limit=0.5), engine)
+        simulate_mapping(problem, mapping.layout)
