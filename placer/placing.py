@@ -12,6 +12,7 @@ from placer.annealing import AnnealOptions, MoveMix, Schedule
 from placer.annealing.constraints import allowed_sites, load_constraints, require_known_units
 from placer.annealing.multistart import MultiStartResult, search_starts
 from placer.annealing.problem import Problem, StartKind
+from placer.annealing.replay import Snapshot
 from placer.annealing.rerouting import FinalRouting, energy_of, reroute
 from placer.annealing.starts import load_start, random_start
 from placer.check import check
@@ -107,6 +108,15 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A placement that the search passed, judged as it looked then and by a short simulation."""
+
+    snapshot: Snapshot
+    predicted: float
+    simulated: float  # throughput; nan when it was not measured
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedSection:
     """One section, placed."""
 
@@ -116,6 +126,7 @@ class PlacedSection:
     routing: FinalRouting
     start: Figures  # where the best search began
     result: Figures
+    steps: tuple[Step, ...] = ()  # from start to result
     is_last: bool = False  # Ctrl-C while the next section was searched
 
     @property
@@ -210,6 +221,7 @@ def _place(
         routing,
         start=_judge(config, problem, best.start),
         result=_judge(config, problem, decision),
+        steps=_judge_steps(problem, best.replay),
     )
 
 
@@ -219,4 +231,17 @@ def _judge(config: PlaceConfig, problem: Problem, decision: Decisions) -> Figure
         energy=energy_of(problem.cost, netlist, decision),
         predicted=float(problem.cost.score(netlist, decision)[0]),
         measurement=simulate(config.fabric, netlist, decision, PRECISE_LIMITS)[0],
+    )
+
+
+def _judge_steps(problem: Problem, replay: Sequence[Snapshot]) -> tuple[Step, ...]:
+    if not replay:
+        return ()
+    fabric, netlist = problem.fabric, problem.netlist
+    decisions = Decisions.concatenate(snapshot.decision for snapshot in replay)
+    predicted = problem.cost.score(netlist, decisions)
+    measured = simulate(fabric, netlist, decisions)
+    return tuple(
+        Step(snapshot, float(score), measurement.throughput)
+        for snapshot, score, measurement in zip(replay, predicted, measured, strict=True)
     )
