@@ -7,7 +7,8 @@
   const byId = (id) => document.getElementById(id);
   const [svg, stage, slider, play, facts] = ['picture', 'stage', 'frame', 'play', 'facts'].map(byId);
   const reduced = matchMedia('(prefers-reduced-motion: reduce)');
-  const MEMORY = 1, PORT = 2;
+  const MEMORY = 1, PORT = 2; // kinds of sites
+  const MAX_LABELS = 2; // of units on one site; more are counted
   const lastFrame = data.frames.length - 1;
   let frame = lastFrame;
   let load = []; // of each link in this frame, 0..1
@@ -63,13 +64,17 @@
     return { group, body, stripes, label, x: 0, y: 0 };
   });
   const frames = data.siteKind.map((_, site) => outline(site, 'frame'));
+  const counts = data.siteLines.map(([, , x, y]) => make('text', { x, y }, svg));
 
   function showFrame(number) {
     frame = number;
     const now = data.frames[frame], isLast = frame === lastFrame;
     const tenants = data.siteKind.map(() => []);
     now.sites.forEach((site, id) => tenants[site].push(id));
-    tenants.forEach((ids, site) => ids.forEach((id, k) => placeUnit(id, site, k, ids.length)));
+    tenants.forEach((ids, site) => {
+      ids.forEach((id, k) => placeUnit(id, site, k, ids.length));
+      counts[site].textContent = ids.length > MAX_LABELS ? `${ids.length}x` : '';
+    });
     load = isLast ? data.measured.map((value) => value || 0) : expectedLoad(now.routes);
     links.forEach((polygon, link) => {
       const share = Math.min(1, load[link]), thick = data.thick[link];
@@ -101,7 +106,7 @@
       else rect.removeAttribute('clip-path');
     }
     unit.label.setAttribute('x', left + own / 2);
-    unit.label.setAttribute('display', count > 2 ? 'none' : 'inline');
+    unit.label.setAttribute('display', count > MAX_LABELS ? 'none' : 'inline');
     unit.label.style.fontSize = count > 1 ? '12px' : '';
     const { name, facts: f } = data.units[id];
     unit.group.setAttribute('aria-label',
