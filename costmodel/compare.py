@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -87,8 +87,9 @@ def main(config: DictConfig) -> None:
         if jobs:
             finished += _run(jobs, settings, console)
             rows = write_report(
-                finished, settings.output, base=settings.base, limit=settings.limit, command=command
-            )
+                finished, settings.output, base=settings.base, limit=settings.limit,
+                command=command, config=asdict(settings),
+            )  # fmt: skip
     if not finished:
         raise InputError("nothing to place: unseen.netlists=0 and models.names=[]")
     console.print(screen_table(HEADER, rows))

@@ -14,6 +14,8 @@
   let load = []; // of each link in this frame, 0..1
   let pinned = null; // what a click keeps: {kind: 'unit' | 'flow' | 'link', id}
   let timer = null;
+  let told = ''; // what stands on the side
+  let again = () => {}; // emphasises it once more
 
   function make(name, attributes, parent, text) {
     const isSvg = parent.namespaceURI === 'http://www.w3.org/2000/svg';
@@ -132,12 +134,16 @@
   const flowsOver = (link) => data.flows.map((_, number) => number)
     .filter((number) => data.frames[frame].routes[number].includes(link));
 
+  // Told again only when it changed, so that a button in use is not replaced.
   function choose(what) {
+    const key = JSON.stringify([what, frame]);
+    if (key === told) return again();
+    told = key;
     facts.replaceChildren();
     if (!what) {
       make('h3', {}, facts, 'Nothing chosen');
       make('p', {}, facts, 'Point at a unit or a link, or use Tab and the arrow keys.');
-      return emphasise([], []);
+      return stress([], []);
     }
     if (what.kind === 'unit') tellUnit(what.id);
     else if (what.kind === 'flow') tellFlow(what.id);
@@ -158,7 +164,7 @@
     tell(`${unit.label}: ${unit.name}`,
       [...Object.entries(unit.facts), ['place', placeName(units[id].site)]]);
     listFlows('Flows', flows, id);
-    emphasise([id], flows);
+    stress([id], flows);
   }
 
   function tellFlow(number) {
@@ -174,7 +180,7 @@
       ['busiest', `${data.linkNames[busiest]}: ${Math.round(100 * load[busiest])}%`],
     ]);
     listFlows('Ends', [], null, [flow.source, ...flow.targets]);
-    emphasise([flow.source, ...flow.targets], [number]);
+    stress([flow.source, ...flow.targets], [number]);
   }
 
   function tellLink(link) {
@@ -183,7 +189,7 @@
     ]);
     const flows = flowsOver(link);
     listFlows('Flows', flows, null);
-    emphasise([], flows, link);
+    stress([], flows, link);
   }
 
   function listFlows(title, flows, unit, ends = []) {
@@ -211,6 +217,11 @@
       add(`${way}${names}: ${data.flows[id].name}, ${data.flows[id].tokens} vectors`, { kind: 'flow', id });
     }
     for (const id of ends) add(`${data.units[id].label}: ${data.units[id].name}`, { kind: 'unit', id });
+  }
+
+  function stress(unitIds, flowIds, link = -1) {
+    again = () => emphasise(unitIds, flowIds, link);
+    again();
   }
 
   function emphasise(unitIds, flowIds, link = -1) {
@@ -261,7 +272,9 @@
     units.forEach(({ group }, id) => group.setAttribute('tabindex', id === what.id ? 0 : -1));
     choose(what);
   });
-  svg.addEventListener('focusout', () => choose(pinned));
+  svg.addEventListener('focusout', (event) => {
+    if (!facts.contains(event.relatedTarget)) choose(pinned);
+  });
   document.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') pin(null);
   });
