@@ -266,13 +266,15 @@
   svg.addEventListener('pointerover', (event) => choose(target(event) || pinned));
   svg.addEventListener('pointerleave', () => choose(pinned));
   svg.addEventListener('click', (event) => pin(target(event)));
-  svg.addEventListener('focusin', (event) => {
+  // Not on the SVG itself: Chromium puts SVG elements that listen for focus into the tab order.
+  const picture = svg.parentElement;
+  picture.addEventListener('focusin', (event) => {
     const what = target(event);
     if (!what) return;
     units.forEach(({ group }, id) => group.setAttribute('tabindex', id === what.id ? 0 : -1));
     choose(what);
   });
-  svg.addEventListener('focusout', (event) => {
+  picture.addEventListener('focusout', (event) => {
     if (!facts.contains(event.relatedTarget)) choose(pinned);
   });
   document.addEventListener('keydown', (event) => {

@@ -11,7 +11,7 @@ from placer.decision import Decisions
 from placer.draw_style import unit_labels
 from placer.fabric import Fabric, SiteKind
 from placer.html.fabric_view import FabricView, Frame
-from placer.html.page import Section, Shares, Table, Text
+from placer.html.page import Cell, Section, Shares, Table, Text
 from placer.netlist import Netlist
 from placer.simulation import Measurement, UnitTime
 from placer.simulation.critical import link_name
@@ -53,7 +53,7 @@ def _summary(netlist: Netlist, measured: Measurement) -> str:
 
 def _stages(netlist: Netlist, measured: Measurement) -> Table:
     """Mean over the compute units of each stage."""
-    rows = []
+    rows: list[list[Cell]] = []
     for stage in range(netlist.num_stages):
         own = [
             number
@@ -75,7 +75,7 @@ def _time_cells(time: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[str 
 def _units(fabric: Fabric, netlist: Netlist, decision: Decisions, measured: Measurement) -> Table:
     """Those that are busy least first."""
     labels, order = unit_labels(netlist), np.argsort(measured.unit_time[:, UnitTime.BUSY])
-    rows = []
+    rows: list[list[Cell]] = []
     for number in order.tolist():
         unit = netlist.units[number]
         rows.append(
@@ -96,7 +96,7 @@ def _place(fabric: Fabric, site: int) -> str:
 
 
 def _flows(fabric: Fabric, netlist: Netlist, decision: Decisions) -> Table:
-    rows = []
+    rows: list[list[Cell]] = []
     for number, flow in enumerate(netlist.flows):
         links, _ = decision.route(number)
         mesh = [link for link in links.tolist() if link < fabric.topology.num_mesh_links]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from placer.annealing import Round
 from placer.draw_curve import curve_figure
 from placer.html.fabric_view import Frame
-from placer.html.page import Folded, Page, Section, Table, Text, picture_of
+from placer.html.page import Cell, Folded, Page, Section, Table, Text, picture_of
 from placer.html.placement import placement_sections
 from placer.placing import Figures, PlaceConfig, PlacedSection, Step
 
@@ -110,7 +110,7 @@ def _predicted_figure(
 
 def _search(placed: PlacedSection) -> Section:
     result = placed.search.best.result
-    facts: list[list[str | float]] = [
+    facts: list[list[Cell]] = [
         ["ended by", result.status.value],
         ["seconds", f"{result.seconds:.1f}"],
         ["moves", f"{result.moves:,}"],
@@ -119,7 +119,7 @@ def _search(placed: PlacedSection) -> Section:
     ]
     facts += [[f"accepted: {name.replace('_', ' ')}", n] for name, n in result.accepted.items()]
     facts += [[f"refused: {name.replace('_', ' ')}", n] for name, n in result.refused.items()]
-    starts = [
+    starts: list[list[Cell]] = [
         [f"{s.number}", f"{s.result.energy:.4f}", s.result.moves] for s in placed.search.starts
     ]
     words = "Energy, best energy and temperature over the moves of the search; table below"

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from placer.files import make_folder, write_atomic
-from placer.html.page import Page, Section, picture_of
+from placer.html.page import Cell, Page, Section, picture_of
 from placer.html.page import Table as HtmlTable
 from placer.kernels.chain import Part
 from placer.kernels.check import adapter_cost, extents, kernel_performance
@@ -86,7 +86,7 @@ def _page(parts: Sequence[Part], settings: dict[str, Any], command: str) -> Page
 
 def _floorplan(part: Part) -> Section:
     graph, layout, score = part.graph, part.mapping.layout, part.mapping.score
-    rows = []
+    rows: list[list[Cell]] = []
     for kernel, placed in zip(graph.kernels, layout.kernels, strict=True):
         width, height = extents(kernel, placed)
         time = float(kernel_performance(kernel, placed.execution).time)
