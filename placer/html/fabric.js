@@ -234,12 +234,15 @@
       }
     });
     const ends = new Set(flowIds.flatMap((id) => [data.flows[id].source, ...data.flows[id].targets]));
+    const lit = new Set(); // sites with a unit that is not pale
     const isAny = unitIds.length + flowIds.length > 0 || link >= 0;
     units.forEach(({ group }, id) => {
       const isOut = wanted !== null && data.units[id].stage !== wanted;
       group.classList.toggle('dim', isAny ? !unitIds.includes(id) && !ends.has(id) : isOut);
       group.classList.toggle('on', unitIds.includes(id));
+      if (!group.classList.contains('dim')) lit.add(units[id].site);
     });
+    counts.forEach((text, site) => text.classList.toggle('dim', !lit.has(site)));
     const isPale = (l) => (isAny ? !on.has(l) : wanted !== null && !ofStage.has(l));
     const critical = frame === lastFrame ? data.criticalLinks : [];
     links.forEach((polygon, l) => polygon.setAttribute('class',

@@ -14,6 +14,7 @@ from tests.placer.html.pages import hostile_page, large_page, small_page
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.actions.action_builder import ActionBuilder  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.select import Select  # noqa: E402
@@ -57,10 +58,18 @@ def small_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def page(browser: Any, small_file: Path) -> Iterator[Any]:
     """The small page, just opened; it must not complain nor fetch anything until the end."""
-    browser.get_log("browser")  # of the page before
-    browser.get(small_file.as_uri())
+    open_page(browser, small_file)
     yield browser
     assert_quiet(browser)
+
+
+def open_page(browser: Any, path: Path) -> None:
+    """Returns after the load event; the pointer is in the margin, where nothing is."""
+    pointer = ActionBuilder(browser)
+    pointer.pointer_action.move_to_location(1, 1)
+    pointer.perform()
+    browser.get_log("browser")  # of the page before
+    browser.get(path.as_uri())
 
 
 def assert_quiet(browser: Any) -> None:
@@ -200,8 +209,7 @@ def test_no_motion_for_those_who_do_not_want_it(page: Any) -> None:
 def test_other_pages_open(browser: Any, tmp_path: Path, make: Any) -> None:
     path = tmp_path / "page.html"
     path.write_text(make().to_html(), encoding="utf-8")
-    browser.get_log("browser")
-    browser.get(path.as_uri())  # returns after the load event
+    open_page(browser, path)
     assert browser.execute_script("return performance.timing.loadEventEnd") > 0
     assert browser.execute_script("return window.broken") is None
     unit(browser, 0).send_keys(Keys.ENTER)
