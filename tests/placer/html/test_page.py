@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 
 from placer.annealing import Round
 from placer.annealing.replay import MAX_SNAPSHOTS, Replay
-from placer.config import load_fabric
+from placer.decision import Decisions
 from placer.html.page import Folded, Page, Picture, Section, Shares, Table, Text, json_script
-from placer.lowering import draw_netlist
-from placer.placement import random_sites
-from placer.routing import route
 from tests.placer.html.pages import HOSTILE, hostile_page, large_page, small_page
 
 VOID = {"img", "input", "link", "meta"}
@@ -132,9 +129,8 @@ def test_pages_are_the_same_bytes_every_time() -> None:
 
 @given(st.lists(st.floats(-5, 5), max_size=300))
 def test_a_replay_is_short_begins_with_the_first_and_falls(energies: list[float]) -> None:
-    fabric = load_fabric("small")
-    netlist = draw_netlist(fabric, "gemm", 12, seed=0, index=0)
-    decision = route(fabric, netlist, random_sites(fabric, netlist, 1, seed=0))
+    none = np.zeros((1, 0), np.int32)
+    decision = Decisions(none, none, np.zeros((1, 1), np.int64), none[0], none[0])
     replay, best = Replay(), np.minimum.accumulate(np.array([*energies, 0.0]))
     for number, energy in enumerate(energies):
         replay.add(Round(number, 0.0, 1.0, 1, 0.5, energy, float(best[number])), decision)
