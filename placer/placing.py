@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from placer.annealing import AnnealOptions, MoveMix, Schedule
 from placer.annealing.constraints import allowed_sites, load_constraints, require_known_units
 from placer.annealing.multistart import MultiStartResult, search_starts
@@ -29,6 +31,7 @@ from placer.simulate import SimulateConfig, make_graph
 from placer.simulation import PRECISE_LIMITS, Measurement, simulate
 from placer.workloads import WorkloadConfig
 
+MAX_STEPS = 5  # between start and result that are simulated
 WARM_TEMPERATURE = 0.01  # at which a warm start is annealed: hotter would forget it
 
 
@@ -126,7 +129,7 @@ class PlacedSection:
     routing: FinalRouting
     start: Figures  # where the best search began
     result: Figures
-    steps: tuple[Step, ...] = ()  # from start to result
+    steps: tuple[Step, ...] = ()  # some from start to result
     is_last: bool = False  # Ctrl-C while the next section was searched
 
     @property
@@ -235,9 +238,12 @@ def _judge(config: PlaceConfig, problem: Problem, decision: Decisions) -> Figure
 
 
 def _judge_steps(problem: Problem, replay: Sequence[Snapshot]) -> tuple[Step, ...]:
+    """Few of them: on a large fabric, a simulation takes a second."""
     if not replay:
         return ()
     fabric, netlist = problem.fabric, problem.netlist
+    chosen = np.unique(np.linspace(0, len(replay) - 1, MAX_STEPS).round().astype(int))
+    replay = [replay[number] for number in chosen]
     decisions = Decisions.concatenate(snapshot.decision for snapshot in replay)
     predicted = problem.cost.score(netlist, decisions)
     measured = simulate(fabric, netlist, decisions)
