@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -16,7 +14,7 @@ from costmodel.comparison.cases import Models, Unseen
 from costmodel.comparison.methods import Method
 from costmodel.comparison.report import HEADER, publish, write_report
 from costmodel.comparison.run import Finished, Job, jobs_of, run_jobs
-from placer.command import make_console
+from placer.command import command_line, make_console
 from placer.config import compose_config, run_command, to_dataclass
 from placer.errors import InputError
 from placer.executor import ExecutorKind
@@ -82,15 +80,16 @@ def main(config: DictConfig) -> None:
         (settings.unseen.cases(settings.fabric), settings.seconds),
         (settings.models.cases(settings.model_fabric), settings.model_seconds),
     )
-    command = shlex.join(["python", "-m", "costmodel.compare", *sys.argv[1:]])
+    command = command_line("costmodel.compare")
     finished, rows = list[Finished](), list[list[str]]()
     for cases, seconds in timed:  # a report after each
         jobs = jobs_of(list(cases), methods, seconds, settings.seeds)
         if jobs:
             finished += _run(jobs, settings, console)
             rows = write_report(
-                finished, settings.output, base=settings.base, limit=settings.limit, command=command
-            )
+                finished, settings.output, base=settings.base, limit=settings.limit,
+                command=command, config=asdict(settings),
+            )  # fmt: skip
     if not finished:
         raise InputError("nothing to place: unseen.netlists=0 and models.names=[]")
     console.print(screen_table(HEADER, rows))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
+import sys
 
 from rich.console import Console
 
@@ -18,6 +20,11 @@ def file_name(text: str) -> str:
 def finite(value: float) -> float | None:
     """JSON knows no nan: a value that was never measured is null."""
     return value if math.isfinite(value) else None
+
+
+def command_line(module: str) -> str:
+    """What the user typed to run this command, to be kept with its results."""
+    return shlex.join(["python", "-m", module, *sys.argv[1:]])
 
 
 def make_console() -> Console:

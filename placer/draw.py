@@ -16,20 +16,28 @@ from textwrap import fill
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps, rc_context
+from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch, Rectangle
 
 from placer.decision import Decisions
-from placer.draw_geometry import FloatArray, IntArray, arrow_outlines, site_lines
+from placer.draw_geometry import (
+    PORT_SIZE,
+    UNIT_SIZE,
+    FloatArray,
+    IntArray,
+    arrow_outlines,
+    extent,
+    site_lines,
+)
 from placer.draw_style import (
     CRITICAL_COLOUR,
     EDGE_COLOUR,
     EMPTY_COLOUR,
+    LINK_COLOURS,
     legend_entries,
     paint,
     unit_labels,
@@ -50,11 +58,7 @@ class Marks:
     sites: frozenset[int] = frozenset()
 
 
-# Without its palest part, which would be lost on the white ground.
-_LINK_COLOURS = ListedColormap(colormaps["viridis_r"](np.linspace(0.2, 1.0, 256)))
-
 _TILE_INCHES = 0.62
-_UNIT_SIZE = 0.54
 
 
 def draw_placement(
@@ -100,7 +104,7 @@ def placement_figure(
             f"the decision places {len(sites)} units, netlist {netlist.name!r} has "
             f"{netlist.num_units}; they must belong together"
         )
-    marks = _marks(fabric, netlist, decision, measurement)
+    marks = critical_marks(fabric, netlist, decision, measurement)
     legend = legend_entries(netlist, has_critical=marks != Marks())
     figure, axes, bar_axes = _page(fabric, title, legend, _caption(measurement))
     links, label = _draw_links(axes, fabric.topology, decision, measurement)
@@ -117,8 +121,7 @@ def _page(
 
     The page grows with the fabric, so that tiles and the labels on them keep their size.
     """
-    west, east = -1.45, fabric.columns + 0.9  # the ports stand outside the grid
-    north, south = -0.35, fabric.rows - 0.15
+    west, east, north, south = extent(fabric.topology)
     picture_width, picture_height = _TILE_INCHES * (east - west), _TILE_INCHES * (south - north)
     width = picture_width + 1.0
     caption = fill(caption, width=int(13 * width))
@@ -159,7 +162,7 @@ def _caption(measurement: Measurement | None) -> str:
     )
 
 
-def _marks(
+def critical_marks(
     fabric: Fabric, netlist: Netlist, decision: Decisions, measurement: Measurement | None
 ) -> Marks:
     """Where the critical resource is; nowhere if no period was measured."""
@@ -204,7 +207,7 @@ def _draw_links(
     arrows = arrow_outlines(topology, values / top)
     is_used = values > 0
     axes.add_collection(PolyCollection(list(arrows[~is_used]), facecolor="#DDDDDD", linewidth=0))
-    used = PolyCollection(list(arrows[is_used]), cmap=_LINK_COLOURS, linewidth=0, zorder=2)
+    used = PolyCollection(list(arrows[is_used]), cmap=LINK_COLOURS, linewidth=0, zorder=2)
     used.set_array(values[is_used])
     used.set_clim(0, top)
     axes.add_collection(used)
@@ -263,8 +266,8 @@ def _outline(kind: SiteKind, centre: FloatArray, colour: str, is_critical: bool)
         "zorder": 5,
     }
     if kind == SiteKind.MEMORY:
-        return Circle((x, y), _UNIT_SIZE / 2, **edge)
-    width, height = (0.8, 0.42) if kind == SiteKind.PORT else (_UNIT_SIZE, _UNIT_SIZE)
+        return Circle((x, y), UNIT_SIZE / 2, **edge)
+    width, height = PORT_SIZE if kind == SiteKind.PORT else (UNIT_SIZE, UNIT_SIZE)
     return Rectangle((x - width / 2, y - height / 2), width, height, **edge)
 
 

@@ -14,10 +14,17 @@ from placer.fabric import SiteKind, Topology
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int32]
 
+UNIT_SIZE = 0.54  # side of a compute unit, diameter of a memory unit
+PORT_SIZE = (0.8, 0.42)  # width and height of a DRAM port
 _UNIT_OFFSET = 0.44  # from the switch of a tile to the centre of its unit, in tiles
 _PORT_DISTANCE = 0.95  # from the outermost switch or unit to the centre of a port
 _LINK_OFFSET = 0.065  # from the line between two switches to each of its two links
 _LINK_GAP = 0.13  # from a switch to the ends of its links
+
+
+def extent(topology: Topology) -> tuple[float, float, float, float]:
+    """Western, eastern, northern and southern end of the picture; ports stand outside the grid."""
+    return -1.45, topology.columns + 0.9, -0.35, topology.rows - 0.15
 
 
 def arrow_outlines(topology: Topology, load: FloatArray) -> FloatArray:

@@ -6,7 +6,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from matplotlib import colormaps
 from matplotlib.artist import Artist
+from matplotlib.colors import ListedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -15,6 +18,8 @@ from placer.netlist import Netlist
 EMPTY_COLOUR = "#F4F4F4"
 EDGE_COLOUR = "#666666"
 CRITICAL_COLOUR = "#D00000"
+# Without its palest part, which would be lost on the white ground.
+LINK_COLOURS = ListedColormap(colormaps["viridis_r"](np.linspace(0.2, 1.0, 256)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +55,28 @@ def unit_labels(netlist: Netlist) -> list[str]:
     seen: dict[str, int] = defaultdict(int)
     labels = []
     for unit in netlist.units:
-        labels.append(f"{_style(unit.op).code}{seen[unit.op]}")
+        labels.append(f"{op_style(unit.op).code}{seen[unit.op]}")
         seen[unit.op] += 1
     return labels
 
 
-def _style(op: str) -> OpStyle:
+def op_style(op: str) -> OpStyle:
+    """Code and colour of an op, also of one that is not known."""
     forward = op if op in _STYLES else op.removesuffix("_grad")
     style = _STYLES.get(forward, OpStyle(op[:2].title(), "#AAAAAA"))
     return style if op == forward else OpStyle(f"{style.code}'", style.colour)
 
 
+def is_gradient(op: str) -> bool:
+    """Whether units of an op are hatched."""
+    return op not in _STYLES and op.endswith("_grad")
+
+
 def paint(op: str) -> dict[str, Any]:
     """Arguments that give a patch the look of an op."""
-    is_gradient = op not in _STYLES and op.endswith("_grad")
     return {
-        "facecolor": _style(op).colour,
-        "hatch": "///" if is_gradient else "",
+        "facecolor": op_style(op).colour,
+        "hatch": "///" if is_gradient(op) else "",
         "edgecolor": "#FFFFFF99",  # of the hatching
         "linewidth": 0,
     }
@@ -76,7 +86,7 @@ def legend_entries(netlist: Netlist, *, has_critical: bool) -> list[Artist]:
     counts = Counter(unit.op for unit in netlist.units)
     known = [op for op in _STYLES if op in counts]
     entries: list[Artist] = [
-        Patch(label=f"{_style(op).code}  {op} ({counts[op]})", **paint(op))
+        Patch(label=f"{op_style(op).code}  {op} ({counts[op]})", **paint(op))
         for op in known + sorted(counts.keys() - _STYLES.keys())
     ]
     empty: dict[str, Any] = {"linestyle": "", "color": EMPTY_COLOUR, "mec": EDGE_COLOUR}

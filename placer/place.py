@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from placer.command import make_console
+from placer.command import command_line, make_console
 from placer.config import run_command, to_dataclass
 from placer.files import require_folder
 from placer.place_progress import SearchProgress
@@ -18,7 +18,8 @@ def main(config: DictConfig) -> None:
     require_folder(settings.output)
     with SearchProgress(settings.to_options(), settings.starts) as progress:
         placed = run(settings, progress)
-    write(settings, placed)  # first, so that a closed pipe cannot lose the results
+    # First, so that a closed pipe cannot lose the results.
+    write(settings, placed, command_line("placer.place"))
     console = make_console()
     show(settings, placed, console)
     console.print(f"written to {settings.output}")

@@ -19,6 +19,7 @@ from placer.decision_file import save_decision
 from placer.draw import draw_placement
 from placer.draw_curve import curve_csv, draw_curve
 from placer.files import make_folder, write_atomic
+from placer.html.searched import placing_page
 from placer.placing import Figures, PlaceConfig, PlacedSection
 
 RESULT_SCHEMA = 1
@@ -102,11 +103,11 @@ def _show_model(placed: Sequence[PlacedSection], console: Console) -> None:
         console.print(f"model: {total:,.0f} cycles per input")
 
 
-def write(config: PlaceConfig, placed: Sequence[PlacedSection]) -> None:
-    """Write a result, and a decision, a curve and pictures per section."""
+def write(config: PlaceConfig, placed: Sequence[PlacedSection], command: str) -> None:
+    """Write a result, and a decision, a curve, pictures and a page per section."""
     make_folder(config.output)
     for section in placed:
-        _write_section(config, section)
+        _write_section(config, section, command)
     is_interrupted = placed[-1].is_interrupted
     cycles = float("nan") if is_interrupted else sum(one.cycles_per_input for one in placed)
     summary = {
@@ -123,7 +124,7 @@ def write(config: PlaceConfig, placed: Sequence[PlacedSection]) -> None:
     write_atomic(path, json.dumps(summary, indent=1, default=_plain) + "\n")
 
 
-def _write_section(config: PlaceConfig, placed: PlacedSection) -> None:
+def _write_section(config: PlaceConfig, placed: PlacedSection, command: str) -> None:
     fabric, netlist = config.fabric, placed.section.netlist
     stem = config.output / file_name(f"{netlist.name}.{fabric.name}")
     save_decision(Path(f"{stem}.decision.json"), fabric, netlist, placed.decision)
@@ -135,6 +136,7 @@ def _write_section(config: PlaceConfig, placed: PlacedSection) -> None:
             measurement=placed.result.measurement, title=netlist.name,
         )  # fmt: skip
         draw_curve(curve, Path(f"{stem}.curve.{suffix}"), netlist.name)
+    write_atomic(Path(f"{stem}.html"), placing_page(config, placed, command).to_html())
 
 
 def _plain(value: Any) -> str:

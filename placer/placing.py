@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from placer.annealing import AnnealOptions, MoveMix, Schedule
 from placer.annealing.constraints import allowed_sites, load_constraints, require_known_units
 from placer.annealing.multistart import MultiStartResult, search_starts
 from placer.annealing.problem import Problem, StartKind
+from placer.annealing.replay import Snapshot
 from placer.annealing.rerouting import FinalRouting, energy_of, reroute
 from placer.annealing.starts import load_start, random_start
 from placer.check import check
@@ -28,6 +31,7 @@ from placer.simulate import SimulateConfig, make_graph
 from placer.simulation import PRECISE_LIMITS, Measurement, simulate
 from placer.workloads import WorkloadConfig
 
+MAX_STEPS = 5  # between start and result that are simulated
 WARM_TEMPERATURE = 0.01  # at which a warm start is annealed: hotter would forget it
 
 
@@ -107,6 +111,15 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A placement that the search passed, judged as it looked then and by a short simulation."""
+
+    snapshot: Snapshot
+    predicted: float
+    simulated: float  # throughput; nan when it was not measured
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedSection:
     """One section, placed."""
 
@@ -116,6 +129,7 @@ class PlacedSection:
     routing: FinalRouting
     start: Figures  # where the best search began
     result: Figures
+    steps: tuple[Step, ...] = ()  # some from start to result
     is_last: bool = False  # Ctrl-C while the next section was searched
 
     @property
@@ -210,6 +224,7 @@ def _place(
         routing,
         start=_judge(config, problem, best.start),
         result=_judge(config, problem, decision),
+        steps=_judge_steps(problem, best.replay),
     )
 
 
@@ -219,4 +234,20 @@ def _judge(config: PlaceConfig, problem: Problem, decision: Decisions) -> Figure
         energy=energy_of(problem.cost, netlist, decision),
         predicted=float(problem.cost.score(netlist, decision)[0]),
         measurement=simulate(config.fabric, netlist, decision, PRECISE_LIMITS)[0],
+    )
+
+
+def _judge_steps(problem: Problem, replay: Sequence[Snapshot]) -> tuple[Step, ...]:
+    """Few of them: on a large fabric, a simulation takes a second."""
+    if not replay:
+        return ()
+    fabric, netlist = problem.fabric, problem.netlist
+    chosen = np.unique(np.linspace(0, len(replay) - 1, MAX_STEPS).round().astype(int))
+    replay = [replay[number] for number in chosen]
+    decisions = Decisions.concatenate(snapshot.decision for snapshot in replay)
+    predicted = problem.cost.score(netlist, decisions)
+    measured = simulate(fabric, netlist, decisions)
+    return tuple(
+        Step(snapshot, float(score), measurement.throughput)
+        for snapshot, score, measurement in zip(replay, predicted, measured, strict=True)
     )

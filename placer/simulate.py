@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from rich.progress import track
 from rich.table import Column, Table
 
 from placer.check import check
-from placer.command import file_name, finite, make_console
+from placer.command import command_line, file_name, finite, make_console
 from placer.config import run_command, to_dataclass
 from placer.decision import Decisions
 from placer.decision_file import load_decision, save_decision
@@ -24,6 +24,9 @@ from placer.fabric import Fabric, SiteKind
 from placer.files import make_folder, require_folder, write_atomic
 from placer.graph import DataflowGraph
 from placer.graph_file import load_graph
+from placer.html.fabric_view import Frame
+from placer.html.page import Page
+from placer.html.placement import placement_sections
 from placer.importing import InputKind, NetworkChoice, import_network
 from placer.lowering import Section, lower_sections, macs_for_cycles
 from placer.lowering.groups import is_compute
@@ -194,8 +197,8 @@ def _cycles_per_input(results: list[SectionResult]) -> float:
     return sum(result.cycles_per_input for result in results)
 
 
-def write(config: SimulateConfig, results: list[SectionResult]) -> None:
-    """Write a result, and a decision and pictures per section; the fabric is in every name."""
+def write(config: SimulateConfig, results: list[SectionResult], command: str) -> None:
+    """Write a result; a decision, pictures and a page per section; the fabric is in every name."""
     fabric = config.fabric
     make_folder(config.output)
     for result in results:
@@ -208,6 +211,7 @@ def write(config: SimulateConfig, results: list[SectionResult]) -> None:
                 fabric, netlist, result.decision, config.output / f"{stem}.{suffix}",
                 measurement=result.measurement, title=netlist.name,
             )  # fmt: skip
+        write_atomic(config.output / f"{stem}.html", _page(config, result, command).to_html())
     summary = {
         "schema": RESULT_SCHEMA,
         "fabric": fabric.name,
@@ -219,6 +223,14 @@ def write(config: SimulateConfig, results: list[SectionResult]) -> None:
     }
     path = config.output / file_name(f"result.{fabric.name}.json")
     write_atomic(path, json.dumps(summary, indent=1) + "\n")
+
+
+def _page(config: SimulateConfig, result: SectionResult, command: str) -> Page:
+    fabric, netlist, measured = config.fabric, result.section.netlist, result.measurement
+    frame = Frame(f"placement: {config.placement}", result.decision)
+    sections = placement_sections(fabric, netlist, measured, [frame])
+    title, subtitle = f"{netlist.name} on {fabric.name}", f"Simulated, seed {config.seed}"
+    return Page(title, subtitle, command, asdict(config), sections)
 
 
 def _to_dict(result: SectionResult) -> dict[str, Any]:
@@ -250,7 +262,8 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(SimulateConfig, config)
     require_folder(settings.output)
     results = run(settings)
-    write(settings, results)  # first, so that a closed pipe cannot lose the results
+    # First, so that a closed pipe cannot lose the results.
+    write(settings, results, command_line("placer.simulate"))
     console = make_console()
     show(settings, results, console)
     console.print(f"written to {settings.output}")

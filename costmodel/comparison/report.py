@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from costmodel.comparison.run import Finished
 from costmodel.dataset.report_figures import png
 from placer.files import make_folder, write_atomic
+from placer.html.page import Page, Picture, Section, Table, Text
 from placer.study.tables import csv_table, markdown_table
 
 FloatArray = NDArray[np.float64]
@@ -26,7 +28,7 @@ HEADER = [
     "group", "method", "netlists", "seeds", "throughput", "over base", "spread over seeds",
     "worst netlist", "share of the gap", "RE of prediction", "seconds", "searches",
 ]  # fmt: skip
-FILES = ("report.md", "placements.csv", "gain.png", "predicted.png")
+FILES = ("report.md", "report.html", "placements.csv", "gain.png", "predicted.png")
 VALUES_HEADER = [
     "group", "netlist", "fabric", "units", "method", "seed", "throughput", "predicted", "seconds",
     "searches",
@@ -128,7 +130,7 @@ def _row(scores: Scores, base: Scores | None, limit: Scores | None) -> list[str]
     ]
 
 
-def value_rows(finished: Sequence[Finished]) -> list[list[object]]:
+def value_rows(finished: Sequence[Finished]) -> list[list[str | float]]:
     """All placements."""
     return [
         [
@@ -141,23 +143,42 @@ def value_rows(finished: Sequence[Finished]) -> list[list[object]]:
 
 
 def write_report(
-    finished: Sequence[Finished], folder: Path, *, base: str, limit: str, command: str
+    finished: Sequence[Finished],
+    folder: Path,
+    *,
+    base: str,
+    limit: str,
+    command: str,
+    config: dict[str, Any],
 ) -> list[list[str]]:
-    """Write `report.md`, `placements.csv` and pictures; the rows of the summary."""
+    """Write `report.md`, `report.html`, `placements.csv` and pictures; the rows of the summary."""
     make_folder(folder)
     board = scores_of(finished)
     rows = summary_rows(board, base, limit)
-    text = (
-        f"# Comparison in simulation\n\nCommand: `{command}`\n\n"
+    legend = (
         f"Base: `{base}`. Limit: `{limit}`. Throughput: mean over netlists of the median over "
-        "seeds, 1 is the bound. Over base: geometric mean over netlists.\n\n"
+        "seeds, 1 is the bound. Over base: geometric mean over netlists."
+    )
+    text = (
+        f"# Comparison in simulation\n\nCommand: `{command}`\n\n{legend}\n\n"
         f"{markdown_table(HEADER, rows)}\n![Gain by netlist](gain.png)\n\n"
         "![Predicted against simulated](predicted.png)\n"
     )
-    write_atomic(folder / "placements.csv", csv_table(VALUES_HEADER, value_rows(finished)))
-    write_atomic(folder / "gain.png", png(draw_gains(board, base)))
-    write_atomic(folder / "predicted.png", png(draw_predicted(board)))
+    values = value_rows(finished)
+    write_atomic(folder / "placements.csv", csv_table(VALUES_HEADER, values))
+    gain, predicted = png(draw_gains(board, base)), png(draw_predicted(board))
+    write_atomic(folder / "gain.png", gain)
+    write_atomic(folder / "predicted.png", predicted)
     write_atomic(folder / "report.md", text)
+    summary = Section("Summary", [Text(legend), Table("Methods by group", HEADER, rows)])
+    pictures = [
+        Picture(gain, "image/png", f"Gain of each method over {base}, a point per netlist"),
+        Picture(predicted, "image/png", "Predicted against simulated throughput by method"),
+    ]
+    placements = Section("Placements", [Table("All placements", VALUES_HEADER, values)])
+    sections = [summary, Section("Pictures", pictures), placements]
+    page = Page("Comparison in simulation", "Placements by cost model", command, config, sections)
+    write_atomic(folder / "report.html", page.to_html())
     return rows
 
 

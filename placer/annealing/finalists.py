@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from placer.annealing.rerouting import energies_of
-from placer.annealing.search import Search
 from placer.cost import CostModel, SimulatorCost
 from placer.decision import Decisions
 from placer.fabric import Fabric
@@ -36,10 +35,6 @@ class Elite:
         if key not in self._seen:
             self._seen.add(key)
             self.decisions.append(decision)
-
-    def add_best(self, search: Search) -> None:
-        """The best placement that a search has found so far."""
-        self.add(search.best())
 
 
 class Judge:

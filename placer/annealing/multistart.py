@@ -23,6 +23,7 @@ from placer.annealing.annealer import (
 from placer.annealing.finalists import Elite, Judge
 from placer.annealing.pool import search_pool
 from placer.annealing.problem import Problem, StartKind
+from placer.annealing.replay import Replay, Snapshot
 from placer.annealing.rerouting import energy_of
 from placer.annealing.search import Search, Start
 from placer.annealing.starts import random_start, start_of
@@ -64,6 +65,7 @@ class StartResult:
     start: Decisions  # where the search with the cost model began
     result: AnnealResult
     simulated: float | None = None  # throughput of the result, when finalists were simulated
+    replay: tuple[Snapshot, ...] = ()  # how the search with the cost model got there
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +152,16 @@ def search_once(
         if judge is not None:
             left -= judge.reserved_seconds(problem.finalists, options.time_limit)
         options = replace(options, time_limit=max(left, 1e-3))
-    result = anneal(fabric, netlist, cost, start, options, seed, _phase("search", watch, elite))
+    replay = Replay()
+    after_round = _phase("search", watch, (elite, replay))
+    result = anneal(fabric, netlist, cost, start, options, seed, after_round)
     elite.add(result.decision)
+    done = StartResult(task.number, beginning, result, replay=tuple(replay.snapshots))
     if judge is None:
-        return StartResult(task.number, beginning, result)
+        return done
     judge.judge(cost, elite, problem.finalists, end - time.monotonic())
     chosen = replace(result, decision=judge.best, energy=energy_of(cost, netlist, judge.best))
-    return StartResult(task.number, beginning, chosen, judge.throughput)
+    return replace(done, result=chosen, simulated=judge.throughput)
 
 
 def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
@@ -188,12 +193,17 @@ def _load_compiled(problem: Problem, start: Start) -> None:
 
 
 def _phase(
-    name: str, watch: Watch | None, elite: Elite | None = None
+    name: str,
+    watch: Watch | None,
+    keep: tuple[Elite, Replay] | None = None,
 ) -> Callable[[Round, Search], None]:
     def after_round(point: Round, search: Search) -> None:
         if watch is not None:
             watch(name, point)
-        if elite is not None:
-            elite.add_best(search)
+        if keep is not None:
+            elite, replay = keep
+            best = search.best()
+            elite.add(best)
+            replay.add(point, best)
 
     return after_round

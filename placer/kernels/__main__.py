@@ -9,7 +9,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from placer.command import make_console
+from placer.command import command_line, make_console
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
 from placer.files import require_folder
@@ -47,7 +47,7 @@ class KernelsConfig:
             raise InputError(f"time_limit={self.time_limit} must be more than 0 seconds")
         if self.seed < 0:
             raise InputError(f"seed={self.seed} is out of range; allowed: 0 or more")
-        if self.output.suffix in ("", ".json", ".png"):
+        if self.output.suffix in ("", ".html", ".json", ".png"):
             raise InputError(f"output={self.output}: name a file such as layout.txt")
         if set(self.out_rules) != set(KERNEL_TYPES):
             raise InputError(f"out_rules must hold exactly {', '.join(KERNEL_TYPES)}")
@@ -102,7 +102,7 @@ def main(config: DictConfig) -> None:
     require_folder(settings.output.parent)
     parts = run(settings)
     described = {**asdict(settings), "kgraph": str(settings.kgraph), "output": str(settings.output)}
-    paths = write(parts, settings.output, described)
+    paths = write(parts, settings.output, described, command_line("placer.kernels"))
     console = make_console()
     show(parts, console)
     console.print("written: " + ", ".join(map(str, paths)))

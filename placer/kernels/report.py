@@ -10,19 +10,33 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from placer.files import make_folder, write_atomic
+from placer.html.page import Cell, Page, Section, picture_of
+from placer.html.page import Table as HtmlTable
 from placer.kernels.chain import Part
-from placer.kernels.check import adapter_cost
-from placer.kernels.draw import draw_layout
+from placer.kernels.check import adapter_cost, extents, kernel_performance
+from placer.kernels.draw import draw_layout, layout_figure
 from placer.kernels.layout_file import format_layout, to_json
+
+NUMBERS = (
+    "kernels", "deltaT", "bound", "wire length", "adapters", "with min(c,k)", "score",
+    "without adapters", "utilisation",
+)  # fmt: skip
 
 
 def show(parts: Sequence[Part], console: Console) -> None:
     """A table with one row per wafer, and what the chain of them reaches."""
-    numbers = (
-        "kernels", "deltaT", "bound", "wire length", "adapters", "with min(c,k)", "score",
-        "without adapters", "utilisation",
-    )  # fmt: skip
-    table = Table("wafer", *(Column(name, justify="right") for name in numbers))
+    table = Table("wafer", *(Column(name, justify="right") for name in NUMBERS))
+    for row in _rows(parts):
+        table.add_row(*row)
+    console.print(table)
+    if len(parts) > 1:
+        slowest = max(float(part.mapping.score.slowest) for part in parts)
+        console.print(f"slowest wafer of the chain: deltaT {slowest:,.10g}")
+
+
+def _rows(parts: Sequence[Part]) -> list[list[str]]:
+    """One per wafer, in the order of `NUMBERS`."""
+    rows = []
     for part in parts:
         score, wafer = part.mapping.score, part.graph.wafer
         other = adapter_cost(
@@ -30,21 +44,22 @@ def show(parts: Sequence[Part], console: Console) -> None:
             part.mapping.layout,
             {"conv": "min(c,k)", "dblock": "min(c,k)", "cblock": "min(c,k)"},
         )
-        table.add_row(
-            f"{part.wafer + 1}: {wafer.width} x {wafer.height}", str(len(part.graph.kernels)),
-            f"{float(score.slowest):,.10g}", f"{float(part.bound):,.10g}",
-            f"{float(score.wire_length):,.1f}", str(score.adapters), str(other),
-            f"{score.total:,.1f}", f"{score.total_without_adapters:,.1f}",
-            f"{100 * score.utilisation:.1f}%",
+        rows.append(
+            [
+                f"{part.wafer + 1}: {wafer.width} x {wafer.height}", str(len(part.graph.kernels)),
+                f"{float(score.slowest):,.10g}", f"{float(part.bound):,.10g}",
+                f"{float(score.wire_length):,.1f}", str(score.adapters), str(other),
+                f"{score.total:,.1f}", f"{score.total_without_adapters:,.1f}",
+                f"{100 * score.utilisation:.1f}%",
+            ]
         )  # fmt: skip
-    console.print(table)
-    if len(parts) > 1:
-        slowest = max(float(part.mapping.score.slowest) for part in parts)
-        console.print(f"slowest wafer of the chain: deltaT {slowest:,.10g}")
+    return rows
 
 
-def write(parts: Sequence[Part], output: Path, settings: dict[str, Any]) -> list[Path]:
-    """Layouts in the contest's format and pictures, one per wafer, and a JSON file of all."""
+def write(
+    parts: Sequence[Part], output: Path, settings: dict[str, Any], command: str
+) -> list[Path]:
+    """Layouts in the contest's format and pictures, one per wafer; JSON and a page of all."""
     make_folder(output.parent)
     paths = []
     for part in parts:
@@ -56,4 +71,33 @@ def write(parts: Sequence[Part], output: Path, settings: dict[str, Any]) -> list
         paths += [path, path.with_suffix(".png")]
     documents = [(part.graph, part.mapping.layout, part.mapping.score) for part in parts]
     write_atomic(output.with_suffix(".json"), to_json(documents, settings))
-    return [*paths, output.with_suffix(".json")]
+    write_atomic(output.with_suffix(".html"), _page(parts, settings, command).to_html())
+    return [*paths, output.with_suffix(".json"), output.with_suffix(".html")]
+
+
+def _page(parts: Sequence[Part], settings: dict[str, Any], command: str) -> Page:
+    """The figures of all wafers, then each with its floorplan."""
+    graph = parts[0].graph
+    summary = Section("Score", [HtmlTable("Wafers", ["wafer", *NUMBERS], _rows(parts))])
+    floorplans = [_floorplan(part) for part in parts]
+    subtitle = f"Kernels mapped to {len(parts)} wafer{'s' * (len(parts) > 1)}"
+    return Page(graph.name, subtitle, command, settings, [summary, *floorplans])
+
+
+def _floorplan(part: Part) -> Section:
+    graph, layout, score = part.graph, part.mapping.layout, part.mapping.score
+    rows: list[list[Cell]] = []
+    for kernel, placed in zip(graph.kernels, layout.kernels, strict=True):
+        width, height = extents(kernel, placed)
+        time = float(kernel_performance(kernel, placed.execution).time)
+        rows.append(
+            [kernel.name, placed.x, placed.y, width, height, f"{time:,.10g}",
+             f"{time / float(score.slowest):.0%}"]
+        )  # fmt: skip
+    header = ["kernel", "x", "y", "width", "height", "time", "of the slowest"]
+    words = (
+        f"Floorplan of wafer {part.wafer + 1}: {len(rows)} kernels as rectangles, coloured by "
+        "time, joined by arrows; the table below lists them"
+    )
+    picture = picture_of(layout_figure(graph, layout, score), words)
+    return Section(f"Wafer {part.wafer + 1}", [picture, HtmlTable("Kernels", header, rows)])

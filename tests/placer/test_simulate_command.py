@@ -81,7 +81,8 @@ def test_it_prints_period_bound_throughput_and_critical_resource(good_run: Path)
 
 
 def test_it_writes_result_pictures_and_decision(good_run: Path) -> None:
-    names = {f"{STEM}.decision.json", f"{STEM}.png", f"{STEM}.svg", "result.small.json"}
+    names = {f"{STEM}.{suffix}" for suffix in ("decision.json", "html", "png", "svg")}
+    names.add("result.small.json")
     assert {path.name for path in good_run.iterdir()} == names
     assert (good_run / f"{STEM}.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (good_run / f"{STEM}.svg").read_text(encoding="utf-8")
@@ -164,7 +165,9 @@ def test_runs_on_two_fabrics_share_a_folder(
     written = {path.name for path in tmp_path.iterdir()}
     assert written == {
         f"{NAME}.small.decision.json",
+        f"{NAME}.small.html",
         f"{NAME}.small_v2.decision.json",
+        f"{NAME}.small_v2.html",
         "result.small.json",
         "result.small_v2.json",
     }
@@ -178,7 +181,7 @@ def test_the_name_of_a_fabric_stays_in_its_folder(
 ) -> None:
     output = tmp_path / "out"
     assert run(capsys, *GEMM, "fabric.name='../mine'", f"output={output}").code == 0
-    names = {f"{NAME}..._mine.decision.json", "result..._mine.json"}
+    names = {f"{NAME}..._mine.decision.json", f"{NAME}..._mine.html", "result..._mine.json"}
     assert {path.name for path in output.iterdir()} == names
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

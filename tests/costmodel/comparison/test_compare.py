@@ -12,7 +12,7 @@ import pytest
 from costmodel.compare import CompareConfig, main
 from costmodel.comparison.cases import Case, Models, Unseen
 from costmodel.comparison.methods import Method, Placed
-from costmodel.comparison.report import HEADER, scores_of, summary_rows
+from costmodel.comparison.report import HEADER, scores_of, summary_rows, write_report
 from costmodel.comparison.run import JOBS_FOLDER, Finished, Job, jobs_of, run_jobs
 from placer.config import compose_config, load_fabric, run_command, to_dataclass
 from placer.errors import InputError
@@ -63,6 +63,16 @@ def test_without_a_base_nothing_is_told_against_it() -> None:
     board = scores_of([finished(cases()[0], "model", 0, 0.6, 0.6)])
     (row,) = summary_rows(board, "rules", "truth")
     assert dict(zip(HEADER, row, strict=True))["over base"] == ""
+
+
+def test_the_page_holds_tables_and_pictures(tmp_path: Path) -> None:
+    done = [finished(cases()[0], name, 0, 0.6, 0.6) for name in ("rules", "model")]
+    names = {"base": "rules", "limit": "truth", "command": "python -m compare <x>"}
+    write_report(done, tmp_path, **names, config={"seed": 0})
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count('src="data:image/png;base64,') == 2
+    assert "python -m compare &lt;x&gt;" in page
+    assert all(f'<th scope="col">{name}</th>' in page for name in HEADER)
 
 
 @pytest.mark.slow

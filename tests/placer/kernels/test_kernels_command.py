@@ -35,6 +35,10 @@ def test_a_mapping_is_written_drawn_and_printed(
     document = json.loads(output.with_suffix(".json").read_text())
     assert document["wafers"][0]["score"]["total"] == score.total
     assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    page = output.with_suffix(".html").read_text(encoding="utf-8")
+    assert all(kernel.name in page for kernel in graph.kernels)
+    assert f"{score.total:,.1f}" in page
+    assert 'src="data:image/svg+xml;base64,' in page
     text = capsys.readouterr().out
     assert f"{score.total:,.1f}" in text
     assert "utilisation" in text

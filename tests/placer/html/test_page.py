@@ -1,0 +1,142 @@
+"""Pages without a browser: well formed, escaped, complete, small."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placer.annealing import Round
+from placer.annealing.replay import MAX_SNAPSHOTS, Replay
+from placer.decision import Decisions
+from placer.html.page import Folded, Page, Picture, Section, Shares, Table, Text, json_script
+from tests.placer.html.pages import HOSTILE, hostile_page, large_page, small_page
+
+VOID = {"img", "input", "link", "meta"}
+MAX_BYTES = 5_000_000
+
+
+class Reader(HTMLParser):
+    """Checks that elements are nested; collects them and the text of the page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.data = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+        if self.open[-1:] == ["script"] and self.tags[-1][1].get("type") == "application/json":
+            self.data += data
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.tags)
+
+
+def page_of(*sections: Section, **changes: Any) -> Page:
+    fields = {"title": "t", "subtitle": "s", "command": "c", "config": {}, "sections": sections}
+    return Page(**{**fields, **changes})
+
+
+def test_a_page_is_well_formed_and_complete() -> None:
+    reader = Reader(small_page().to_html())
+    ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    data = json.loads(reader.data)
+    assert len(data["frames"]) == 3
+    assert len(data["units"]) == len(data["frames"][0]["sites"])
+    assert {len(outline) for outline in data["thin"] + data["thick"]} == {14}
+    assert len(data["view"]) == 4
+    text = "".join(reader.texts)
+    for unit in data["units"]:
+        assert unit["name"] in text  # the tables tell the same
+    assert "python -m x" in text
+
+
+def test_nothing_leads_out_of_the_page() -> None:
+    for tag, attributes in Reader(small_page().to_html()).tags:
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "#").startswith(("#", "data:")), tag
+
+
+@pytest.mark.parametrize("page", [small_page, hostile_page])
+def test_foreign_text_adds_no_elements(page: Any) -> None:
+    reader = Reader(page().to_html())
+    assert reader.count("script") == 2  # the data and the script
+    assert reader.count("img") == 0
+    assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
+
+
+def test_foreign_text_arrives_unchanged() -> None:
+    reader = Reader(hostile_page().to_html())
+    assert json.loads(reader.data)["units"][3]["name"] == f"{HOSTILE}3"
+    assert f"{HOSTILE}3" in reader.texts
+
+
+@given(st.text())
+def test_every_block_escapes(text: str) -> None:
+    text = text.replace("\r", "").replace("\0", "")  # which HTML knows no way to write
+    blocks = [Text(text), Table(text, [text], [[text, text, Shares((0.5,))]])]
+    blocks += [Folded(text, [Picture(b"x", "image/png", text)])]
+    page = page_of(Section(text, blocks), title=text, command=text, config={text: text})
+    plain = Reader(page_of(Section("", [b.__class__(*_emptied(b)) for b in blocks])).to_html())
+    assert [tag for tag, _ in Reader(page.to_html()).tags] == [tag for tag, _ in plain.tags]
+
+
+def _emptied(block: Any) -> tuple[Any, ...]:
+    if isinstance(block, Text):
+        return ("",)
+    if isinstance(block, Table):
+        return ("", [""], [["", "", Shares((0.5,))]])
+    return ("", [Picture(b"x", "image/png", "")])
+
+
+@given(
+    st.recursive(st.text() | st.integers(), lambda x: st.lists(x) | st.dictionaries(st.text(), x))
+)
+def test_data_survives_the_page(data: Any) -> None:
+    reader = Reader(json_script("d", data))
+    assert json.loads(reader.data) == data
+    assert reader.count("script") == 1
+
+
+@pytest.mark.slow
+def test_a_page_of_the_large_fabric_is_small() -> None:
+    assert len(large_page().to_html().encode()) < MAX_BYTES
+
+
+def test_pages_are_the_same_bytes_every_time() -> None:
+    assert small_page().to_html() == small_page().to_html()
+
+
+@given(st.lists(st.floats(-5, 5), max_size=300))
+def test_a_replay_is_short_begins_with_the_first_and_falls(energies: list[float]) -> None:
+    none = np.zeros((1, 0), np.int32)
+    decision = Decisions(none, none, np.zeros((1, 1), np.int64), none[0], none[0])
+    replay, best = Replay(), np.minimum.accumulate(np.array([*energies, 0.0]))
+    for number, energy in enumerate(energies):
+        replay.add(Round(number, 0.0, 1.0, 1, 0.5, energy, float(best[number])), decision)
+    assert len(replay.snapshots) <= MAX_SNAPSHOTS
+    kept = [snapshot.energy for snapshot in replay.snapshots]
+    assert kept == sorted(set(kept), reverse=True)
+    assert kept[:1] == energies[:1]
+    if len(set(best[:-1].tolist())) <= MAX_SNAPSHOTS:
+        assert kept == sorted(set(best[: len(energies)].tolist()), reverse=True)
