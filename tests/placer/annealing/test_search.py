@@ -140,7 +140,7 @@ def test_batches_grow_when_little_is_accepted() -> None:
     search = BatchedSearch(SMALL, netlist, cost, free_start(SMALL, netlist), MIX, 0, max_batch=6)
     search.run(50, INFINITE_TEMPERATURE, 8, Counts())
     assert set(cost.batch_sizes) == {1}  # the first is always accepted
-    search.run(500, 1e-9, 8, Counts())
+    search.run(2000, 1e-9, 8, Counts())
     assert max(cost.batch_sizes) == 6
 
 

@@ -141,7 +141,9 @@ def test_a_large_network_is_not_checked(
 def test_a_batch_is_rows_but_not_for_attention() -> None:
     network = import_module(mlp(), (2, 3, 16), False, "batch")
     assert network.graph.tensors["input"].shape == (6, 16)
-    with pytest.raises(InputError, match=r"a batch of 2.* place one: input_shape=\[1, 8, 32\]"):
+    with pytest.raises(
+        InputError, match=r"a batch of 2; .* place one element: input_shape=\[1, 8, 32\]"
+    ):
         import_module(encoder_layer(), (2, 8, 32), False, "batch")
 
 
