@@ -72,6 +72,7 @@ def test_import_is_silent_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_no_other_module_imports_dgl() -> None:
     sources = [p for top in ("placer", "costmodel", "tests") for p in (ROOT / top).rglob("*.py")]
     assert [p.relative_to(ROOT).as_posix() for p in sources if _imports(p, "dgl")] == [

@@ -82,6 +82,7 @@ def test_a_change_of_a_source_that_a_module_is_made_from_changes_its_key(
     assert key(package) != before
 
 
+@pytest.mark.slow
 def test_other_sources_do_not_matter(package: Path) -> None:
     before = key(package)
     append(package / "stencil/tree.py")
@@ -89,6 +90,7 @@ def test_other_sources_do_not_matter(package: Path) -> None:
     assert key(package) == before
 
 
+@pytest.mark.slow
 def test_equal_sources_elsewhere_have_the_same_key(
     package: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -96,12 +98,14 @@ def test_equal_sources_elsewhere_have_the_same_key(
     assert key(package) == key(other)
 
 
+@pytest.mark.slow
 def test_numba_caches_in_a_folder_with_the_key(package: Path) -> None:
     found = Path(run(package.parent, PROGRAM))
     assert found.parent == package / "__pycache__/numba"
     assert found.name == f"placer.annealing.random-{key(package, 'annealing/random.py')}"
 
 
+@pytest.mark.slow
 def test_the_choice_of_the_user_wins(package: Path, tmp_path: Path) -> None:
     chosen = tmp_path / "chosen"
     assert Path(run(package.parent, PROGRAM, NUMBA_CACHE_DIR=str(chosen))).is_relative_to(chosen)

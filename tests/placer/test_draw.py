@@ -116,6 +116,7 @@ def _texts(path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_png_is_a_picture_with_content(
     fabric: Fabric, netlist: Netlist, decisions: Decisions, tmp_path: Path
 ) -> None:

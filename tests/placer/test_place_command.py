@@ -166,6 +166,7 @@ def test_it_prints_a_summary(good_run: Path) -> None:
         assert text in printed.replace("\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_the_same_seed_gives_the_same_decision(
     capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
@@ -227,6 +228,7 @@ def test_wrong_calibrations_are_refused(
     assert_refused(done, message.format(path=path), output)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_constraints_are_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"

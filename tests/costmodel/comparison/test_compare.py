@@ -65,6 +65,7 @@ def test_without_a_base_nothing_is_told_against_it() -> None:
     assert dict(zip(HEADER, row, strict=True))["over base"] == ""
 
 
+@pytest.mark.slow
 def test_the_page_holds_tables_and_pictures(tmp_path: Path) -> None:
     done = [finished(cases()[0], name, 0, 0.6, 0.6) for name in ("rules", "model")]
     names = {"base": "rules", "limit": "truth", "command": "python -m compare <x>"}

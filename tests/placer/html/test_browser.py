@@ -18,6 +18,7 @@ from selenium.webdriver.common.actions.action_builder import ActionBuilder  # no
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.select import Select  # noqa: E402
+from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = (
@@ -210,7 +211,9 @@ def test_other_pages_open(browser: Any, tmp_path: Path, make: Any) -> None:
     path = tmp_path / "page.html"
     path.write_text(make().to_html(), encoding="utf-8")
     open_page(browser, path)
-    assert browser.execute_script("return performance.timing.loadEventEnd") > 0
+    WebDriverWait(browser, 60).until(  # the driver may return before the event has ended
+        lambda page: page.execute_script("return performance.timing.loadEventEnd") > 0
+    )
     assert browser.execute_script("return window.broken") is None
     unit(browser, 0).send_keys(Keys.ENTER)
     assert data_of(browser)["units"][0]["name"] in facts(browser)

@@ -71,6 +71,7 @@ def test_a_page_is_well_formed_and_complete() -> None:
     assert "python -m x" in text
 
 
+@pytest.mark.slow
 def test_nothing_leads_out_of_the_page() -> None:
     for tag, attributes in Reader(small_page().to_html()).tags:
         for name in ("src", "href"):
@@ -109,6 +110,7 @@ def _emptied(block: Any) -> tuple[Any, ...]:
     return ("", [Picture(b"x", "image/png", "")])
 
 
+@pytest.mark.slow
 @given(
     st.recursive(st.text() | st.integers(), lambda x: st.lists(x) | st.dictionaries(st.text(), x))
 )

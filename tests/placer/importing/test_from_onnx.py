@@ -303,6 +303,7 @@ ATTRIBUTES = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(OPERATORS, st.lists(NAMES, max_size=4), ATTRIBUTES), max_size=4),
        st.lists(st.integers(-4, 2**40), max_size=4))  # fmt: skip
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -148,6 +148,7 @@ _DOCUMENTS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_json_is_mapped_or_refused_in_one_line(document: Any) -> None:
