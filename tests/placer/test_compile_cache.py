@@ -70,6 +70,7 @@ def change_what_that_imports(package: Path) -> None:
     append(package / "fabric.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [change_itself, change_what_it_imports, change_what_that_imports]
 )

@@ -19,6 +19,7 @@ from tests.placer.random_cases import random_case
 NETLIST = netlist_of("mlp", False)
 
 
+@pytest.mark.slow
 def test_the_simulator_scores_by_its_throughput() -> None:
     decisions = random_decisions(NETLIST, 3, seed=0)
     measured = simulate_stack(SMALL, NETLIST, decisions).cycles_per_sample

@@ -192,6 +192,7 @@ def test_a_warm_start_with_the_simulator_is_never_worse(
     assert after["energy"] == pytest.approx(-np.log(after["result"]["throughput"]))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_calibrated_scores_are_told_and_rank_alike(
     capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
@@ -397,6 +398,7 @@ def test_an_impossible_region_is_refused_before_the_search(
     assert_refused(done, "must share 1 places ({row: 0, column: 0})", tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_the_decision_of_another_netlist_is_refused(
     capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
 ) -> None:

@@ -328,6 +328,7 @@ def test_a_graph_without_work_is_refused(
     assert_refused(done, f"graph file {path}: graph 'g': nothing to compute", output)
 
 
+@pytest.mark.slow
 def test_a_graph_file_that_is_no_text_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, good_run: Path
 ) -> None:

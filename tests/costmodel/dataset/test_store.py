@@ -62,6 +62,7 @@ def file_names(folder: Path) -> set[str]:
     return {path.name for path in folder.rglob("*")}
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 4)), max_size=5), st.integers(1, 3))
 def test_what_is_written_comes_back(cases: list[tuple[int, int]], shard_size: int) -> None:

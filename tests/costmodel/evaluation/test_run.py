@@ -207,6 +207,7 @@ def test_wrong_plans_are_refused(sources: Sources) -> None:
         Seeds(graph=(1, 1), random=(), family=(), transfer=(), ablation=())
 
 
+@pytest.mark.slow
 def test_ablations_are_compared_on_the_folds_that_they_have(
     sources: Sources, tmp_path: Path, inline: list[str]
 ) -> None:

@@ -125,6 +125,7 @@ def test_a_page_of_the_large_fabric_is_small() -> None:
     assert len(large_page().to_html().encode()) < MAX_BYTES
 
 
+@pytest.mark.slow
 def test_pages_are_the_same_bytes_every_time() -> None:
     assert small_page().to_html() == small_page().to_html()
 

@@ -91,6 +91,7 @@ def test_more_wafers_than_sizes_end_with_code_2(capsys: pytest.CaptureFixture[st
     assert "wafers=4, but wafer_sizes has 2 entries" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_one_wafer_size_takes_the_place_of_the_graphs_own(tmp_path: Path) -> None:
     output = tmp_path / "layout.txt"
     assert run(*QUICK, "wafer_sizes=[[90,120]]", f"output={output}") == 0

@@ -151,6 +151,7 @@ def test_more_colours_never_hurt_and_throughput_keeps_its_bound(preset: str) -> 
     assert measured.cycles_per_sample >= measured.kernel_cycles.max() * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_half_the_coarsening_changes_less_than_three_percent() -> None:
     for preset in ("tiny", "tiny_convs"):
         problem, layout = strips_layout(preset)
