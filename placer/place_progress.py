@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 import math
-from types import TracebackType
-from typing import Self
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID
 
 from placer.annealing import AnnealOptions, Round
 from placer.annealing.multistart import StartResult
+from placer.progress import NotedBar
 
 
-class SearchProgress:
+class SearchProgress(NotedBar):
     """Use as a context; `begin` a search, then hand over `on_round` and `on_finish`.
 
     A single start shows its rounds, several show how many have finished.
     """
 
     def __init__(self, options: AnnealOptions, starts: int) -> None:
-        console = Console(stderr=True, markup=False, emoji=False)
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        super().__init__()
         self._options, self._starts = options, starts
         self._name = ""
         self._task = TaskID(0)
         self._best = math.inf
         self._first: Round | None = None
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
 
     def begin(self, name: str) -> None:
         """A new search; its bar takes the place of the last one."""

@@ -1,4 +1,4 @@
-"""A line that says how a search gets on, in a terminal only."""
+"""A line or a bar that says how a search gets on, in a terminal only."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 
-class StatusLine:
-    """A name, a note that changes, and the time that has passed; use as a context."""
+class TerminalProgress:
+    """Columns of rich and the time that has passed; use as a context."""
 
-    def __init__(self, name: str, note: str) -> None:
+    def __init__(self, *columns: ProgressColumn) -> None:
         console = Console(stderr=True, markup=False, emoji=False)
-        text = TextColumn("{task.description}: {task.fields[note]}", markup=False)
-        self._line = Progress(
-            text, TimeElapsedColumn(), console=console, transient=True,
+        self._bar = Progress(
+            *columns, TimeElapsedColumn(), console=console, transient=True,
             disable=not console.is_terminal,
         )  # fmt: skip
-        self._task = self._line.add_task(name, note=note)
 
     def __enter__(self) -> Self:
-        self._line.start()
+        self._bar.start()
         return self
 
     def __exit__(
@@ -31,8 +29,26 @@ class StatusLine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._line.stop()
+        self._bar.stop()
+
+
+class NotedBar(TerminalProgress):
+    """A name, a bar, and a note that changes."""
+
+    def __init__(self) -> None:
+        name, note = "{task.description}", "{task.fields[note]}"
+        super().__init__(
+            TextColumn(name, markup=False), BarColumn(), TextColumn(note, markup=False)
+        )
+
+
+class StatusLine(TerminalProgress):
+    """A name and a note that changes."""
+
+    def __init__(self, name: str, note: str) -> None:
+        super().__init__(TextColumn("{task.description}: {task.fields[note]}", markup=False))
+        self._task = self._bar.add_task(name, note=note)
 
     def note(self, text: str) -> None:
         """Show another note."""
-        self._line.update(self._task, note=text)
+        self._bar.update(self._task, note=text)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID
 from rich.table import Table
 
 from placer.files import make_folder, write_atomic
+from placer.progress import NotedBar
 from placer.stencil import mapper
 from placer.stencil.config import FABRIC_SUFFIX, VOLUME_SUFFIX, StencilConfig
 from placer.stencil.draw import draw_fabric, draw_volume
@@ -24,30 +24,13 @@ from placer.stencil.scoring import Score
 RESULT_SCHEMA = 2
 
 
-class MapProgress:
+class MapProgress(NotedBar):
     """A bar of the time that is used up, in a terminal only. Use as a context."""
 
     def __init__(self, time_limit: float) -> None:
-        console = Console(stderr=True, markup=False, emoji=False)
+        super().__init__()
         self._limit = time_limit
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False), BarColumn(),
-            TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
-            console=console, transient=True, disable=not console.is_terminal,
-        )  # fmt: skip
         self._task = TaskID(0)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
 
     def begin(self, name: str) -> None:
         """A new problem; its bar stands below the last one."""
