@@ -26,6 +26,7 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	@touch $@
 
 demo: $(STAMP)  ## everything at small size: simulate, place, dataset, train, evaluate, place with the model; pictures in data/demo
+	rm -rf data/demo
 	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
 	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 output=data/demo/place_heuristic
 	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
