@@ -40,7 +40,7 @@ from placer.config import run_command, to_dataclass
 from placer.decision import Decisions
 from placer.errors import InputError
 from placer.files import make_folder, require_folder, write_atomic
-from placer.simulation import PRECISE_LIMITS, simulate_stack
+from placer.simulation import label_limits, simulate_stack
 from placer.simulation.engine import Outcome
 from placer.study.tables import csv_table, markdown_table, screen_table
 
@@ -150,7 +150,8 @@ def explore(target: Target, cost: LearnedCost, config: SearchConfig, seed: int) 
     order = np.argsort(-scores, kind="stable")[: config.labels]
     chosen = [elite.decisions[k] for k in order]
     stack = Decisions.concatenate(chosen)
-    outcome = simulate_stack(case.fabric, case.netlist, stack, PRECISE_LIMITS)
+    limits = label_limits(case.netlist.bound_cycles)
+    outcome = simulate_stack(case.fabric, case.netlist, stack, limits)
     period = np.nan_to_num(outcome.cycles_per_sample, nan=np.inf)
     throughput = case.netlist.bound_cycles / period
     about = {"cost": "learned", "search": asdict(config), "seed": seed}

@@ -26,7 +26,8 @@ from placer.errors import InputError
 from placer.executor import ExecutorKind, run_tasks
 from placer.fabric import Fabric
 from placer.files import make_folder, require_folder
-from placer.simulation import PRECISE_LIMITS
+from placer.lowering import SECTION
+from placer.simulation import LONG_SAMPLE_LIMITS, PRECISE_LIMITS
 from placer.workloads import FAMILIES
 
 REPORT_FOLDER = "report"
@@ -48,8 +49,8 @@ class Content:
 
     def __post_init__(self) -> None:
         for family in self.families:
-            if family not in FAMILIES:
-                raise InputError(f"unknown family {family!r}; allowed: {', '.join(FAMILIES)}")
+            if family not in (known := (*FAMILIES, SECTION)):
+                raise InputError(f"unknown family {family!r}; allowed: {', '.join(known)}")
         if not self.families or len(set(self.families)) != len(self.families):
             raise InputError(f"families={list(self.families)}; allowed: one or more, each once")
         for name in ("netlists_per_family", "netlists_per_shard"):
@@ -69,8 +70,8 @@ class Content:
         return -(-self.num_netlists // self.netlists_per_shard)
 
     def metadata(self) -> Metadata:
-        config = {**asdict(self), "label_limits": PRECISE_LIMITS._asdict()}
-        config["families"] = list(self.families)
+        limits = {"short": PRECISE_LIMITS._asdict(), "long": LONG_SAMPLE_LIMITS._asdict()}
+        config = {**asdict(self), "families": list(self.families), "label_limits": limits}
         return Metadata(_plain(config), self.seed, code_version())
 
 
