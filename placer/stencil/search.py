@@ -35,6 +35,7 @@ MAX_SWEEPS = 12_000
 MAX_CELLS = 60_000_000  # of a sampling: 600 MB
 LEAST_CELLS, CELLS_PER_PE = 200_000, 1_000  # likewise, for small fabrics
 SOON_CELLS, SOON_CELLS_PER_PE = (2_000_000, 16_000_000), 50  # of the first plans
+QUICK_CELLS = 6_000_000  # of a sampling that is polished before finer ones are tried
 SOON_PLANS, NUM_PLANS = 8, 48
 FULL = 0.999  # share of the PEs from which on a fabric is full
 FINER_GAIN = 1.01  # that a finer level must promise when the fabric is full without it
@@ -121,7 +122,7 @@ class _Sequence:
         for num_plans, max_cells in ((SOON_PLANS, soon), (NUM_PLANS, self._max_cells)):
             yield from self._planned(num_plans, max_cells)
             best = self.found[0] if self.found else None
-            is_quick = best is not None and self._num_cells(best.plan) <= 2 * least
+            is_quick = best is not None and self._num_cells(best.plan) <= QUICK_CELLS
             if best is not polished and (is_quick or num_plans == NUM_PLANS):
                 yield from self._polished()
                 polished = self.found[0]
