@@ -14,7 +14,7 @@ from placer.stencil.pyramid import Pyramid, build_pyramid
 
 MAX_TRIES = 12  # trees that are built to find the lowest resolution that fits
 FIRST_STRIDE = 1.005  # by which it is raised at least while nothing fits, squared each time
-CLOSE, ENOUGH = 1.001, 0.9995  # it is found when it is this close, or the fabric this full
+CLOSE = 1.001  # it is found when it is known up to this factor
 MARGIN = 0.15  # of an interval, next to its ends, where it is not looked for
 MAX_SIGMA = 2.2  # beyond twice the resolution, a lower sampling serves as well
 LIMIT_SLACK = 1.12  # by which the resolution of an estimated plan may be raised to make it fit
@@ -87,7 +87,7 @@ def lowest_limit(
         if high is None:
             stride = max(stride**2, pes / max_pes)
             limit *= stride
-        elif high[0] == floor or high[0] < CLOSE * low[0] or high[1] > ENOUGH * max_pes:
+        elif high[0] == floor or high[0] < CLOSE * low[0]:
             break
         else:
             limit = _between(low, high, max_pes)
@@ -95,7 +95,7 @@ def lowest_limit(
 
 
 def _between(low: tuple[float, float], high: tuple[float, float], max_pes: int) -> float:
-    """A limit where PEs may just fit, well within the interval; its lower end if that is untried."""
+    """Where PEs may just fit, well within the interval; its lower end if that is untried."""
     if low[1] == math.inf:
         return low[0]
     share = (low[1] - max_pes) / (low[1] - high[1])

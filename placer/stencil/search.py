@@ -173,26 +173,25 @@ class _Sequence:
         return result
 
     def _promises_more(self, result: Found) -> bool:
-        """Whether a finer level, for what its tiles leave over, could make it the best.
+        """Whether a finer level, for what its tiles leave over, could make it the best; once only.
 
         Without one only tiles that are not the hottest can be split, which yields little.
         """
+        plan = finer(result.plan)
         value, pes = result.base
         promised = value + (self.max_pes - pes) * SPLIT_YIELD[self.problem.dimension]
         best = max(result.partition.accuracy, self.found[0].partition.accuracy)
         is_full = result.partition.used_pes >= FULL * self.max_pes
         return (
             promised > best * (FINER_GAIN if is_full else 1.0)
-            and self._num_cells(finer(result.plan)) <= self._max_cells
+            and self._num_cells(plan) <= self._max_cells
+            and (plan.sampling, plan.spare_levels) not in self.tried
         )
 
     def _filled_up(self) -> Iterator[Step]:
         """Finer levels for the best, until the fabric is full."""
         while self._promises_more(self.found[0]):
-            before = self.found[0].partition.accuracy
             yield self._evaluation(finer(self.found[0].plan))
-            if self.found[0].partition.accuracy <= before:
-                return
 
     def _polished(self) -> Iterator[Step]:
         """Finer levels, short anneals and other offsets of the best."""
@@ -223,6 +222,7 @@ class _Sequence:
         return None if partition is None else replace(start, partition=partition)
 
     def _evaluation(self, plan: Plan) -> Step:
+        self.tried.add((plan.sampling, plan.spare_levels))
         act = partial(evaluate, self.problem, plan, (0, 0, 0), self.max_pes, self._is_over)
         return self._num_cells(plan), act
 
