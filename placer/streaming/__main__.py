@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from omegaconf import DictConfig
 
+from placer.command import command_line
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
 from placer.files import require_folder
@@ -67,6 +68,7 @@ def main(config: DictConfig) -> None:
     run_and_report(
         program, device, options, settings.output,
         values=settings.values, front=settings.front,
+        command=command_line("placer.streaming"), config=asdict(settings),
     )  # fmt: skip
 
 

@@ -58,6 +58,9 @@ def test_a_problem_file_is_solved_and_drawn(
     assert stored["score"] == pytest.approx(result.total)
     for picture in ("box.volume.png", "box.fabric.png"):
         assert (output.parent / picture).stat().st_size > 1000
+    page = output.with_suffix(".html").read_text(encoding="utf-8")
+    assert f"{result.total:.6f}" in page
+    assert '<div class="boxes">' in page
 
 
 @pytest.mark.slow
