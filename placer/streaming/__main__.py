@@ -24,6 +24,7 @@ class StreamingConfig:
     """What `conf/streaming.yaml` holds."""
 
     graph: Path
+    trust_graph: bool
     mapper: MapperName
     tiles: int
     ii: int
@@ -59,7 +60,7 @@ def main(config: DictConfig) -> None:
         raise InputError(f"output={settings.output}; name a .json file")
     require_folder(settings.output.parent)
     device, options = settings.device(), settings.options()
-    program = load_program(settings.graph)
+    program = load_program(settings.graph, is_trusted=settings.trust_graph)
     if settings.values:
         meaning_of(program)
     groups_of(program, device)  # refuses wrong input before compiled code and solvers are loaded
