@@ -49,6 +49,10 @@ class KernelsConfig:
             raise InputError(f"seed={self.seed} is out of range; allowed: 0 or more")
         if self.output.suffix in ("", ".html", ".json", ".png"):
             raise InputError(f"output={self.output}: name a file such as layout.txt")
+        if self.kgraph is not None and self.kgraph.resolve() == self.output.resolve():
+            raise InputError(
+                f"output={self.output} would take the place of the graph; name another"
+            )
         if set(self.out_rules) != set(KERNEL_TYPES):
             raise InputError(f"out_rules must hold exactly {', '.join(KERNEL_TYPES)}")
         sizes = self.wafer_sizes
