@@ -13,6 +13,7 @@ from costmodel.wafer.graphs import draw_graph
 from placer.errors import InputError
 from placer.kernels.check import judge
 from placer.kernels.finish import finish_rectangles, frames_of
+from placer.kernels.floorplan import Floorplan
 from placer.kernels.flow import flow_along
 from placer.kernels.graph import KernelGraph, breadth_first_order, depth_first_order
 from placer.kernels.joint import JointSizing
@@ -32,13 +33,15 @@ from placer.kernels.strips import best_rows
 from placer.kernels.tbs import PART as TBS_PART
 from placer.kernels.tbs import anneal_twins
 from placer.kernels.truth_model import WaferMeasurement, simulate_mapping
-from placer.kernels.walk import Heat, State, start_state, walk
+from placer.kernels.walk import Heat, start_state, walk
+from placer.kernels.walk_moves import State
 
 MAX_DRAWS = 64  # of a graph that fits its wafer
+MIN_KERNELS, MIN_BOUND = 5, 300  # kernels, and cycles: smaller ones do not fill a wafer
 LOOSEST = 2.5  # target times go up to this, times the smallest one with rows
 ENGINES = ("strips", "rows", "auto", "slicing", "tbs")
 WALK_SHARE = 0.6  # of the mappings come from walks with the simulator as cost
-WALK_STEPS = 40  # changes that are tried per walk
+WALK_STEPS = 120  # changes that are tried per walk
 NUM_WALKS = 4
 KEPT = 2  # of so many simulated steps of a walk, one is kept
 
@@ -102,6 +105,8 @@ def _draw(
         except InputError as error:
             failures.append(f"does not fit: {graph.name}: {error}")
             continue
+        if problem.num < MIN_KERNELS or problem.bound < MIN_BOUND * graph.time_scale:
+            continue
         flow = flow_along(problem.edges, np.array(depth_first_order(problem.num, graph.edges)))
         places = np.unique(np.searchsorted(problem.times, problem.bound * 1.08 ** np.arange(30)))
         for ticks in problem.times[places[places < len(problem.times)]].tolist():
@@ -163,7 +168,7 @@ class Explorer:
     def _ticks(self) -> int:
         times = self._problem.times
         wanted = self._smallest * LOOSEST ** (self._rng.random() ** 2)
-        return int(times[min(np.searchsorted(times, wanted), len(times) - 1)])
+        return int(times[min(int(np.searchsorted(times, wanted)), len(times) - 1)])
 
     def _order(self) -> LongArray:
         """Depth or breadth first, with a few random changes."""
@@ -208,7 +213,7 @@ class Explorer:
 
     def _tbs(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], Layout | None]:
         seed, steps = int(self._rng.integers(1 << 31)), 5 * TBS_PART
-        place = np.searchsorted(self._problem.times, 2 * ticks)
+        place = int(np.searchsorted(self._problem.times, 2 * ticks))
         ticks = int(self._problem.times[min(place, len(self._problem.times) - 1)])
         shapes = self._problem.shapes_at(ticks)
         plan = anneal_twins(self._problem, shapes, steps, seed, lambda: False)
@@ -229,7 +234,7 @@ class Explorer:
         self._starts.append(start)
         return layout_of(start.table)
 
-    def _rectangles(self, ticks: int, plan: Any) -> Layout | None:
+    def _rectangles(self, ticks: int, plan: Floorplan) -> Layout | None:
         search = Search(self._problem, float("inf"), int(self._rng.integers(1 << 31)))
         sizing = JointSizing(self._problem, ticks, lambda: False)
         finish_rectangles(search, sizing, plan, plan.extent_y)
