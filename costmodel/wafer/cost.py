@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,14 +44,13 @@ class LearnedMappingCost:
                 f"the model was trained with {model.origin['fabric']}, the truth model is now "
                 f"{asdict(WaferHardware())}; train it again"
             )
-        self._network = network
-        self._last: _OneProblem | None = None  # a search asks for one problem
+        # A search asks for one problem, or for one and the same wafer turned by 90 degrees.
+        self._ready = lru_cache(maxsize=2)(partial(_OneProblem, network))
 
     def score(self, problem: Problem, tables: LongArray) -> Scores:
         """Raises InputError when a prediction is not finite."""
-        if self._last is None or self._last.problem is not problem:
-            self._last = _OneProblem(self._network, problem)
-        results = [self._last.predict(table) for table in tables]
+        ready = self._ready(problem)
+        results = [ready.predict(table) for table in tables]
         throughput = np.array([result[0] for result in results])
         if not np.isfinite(throughput).all():
             raise InputError("the model gives a prediction that is not finite; train it again")
@@ -80,7 +80,6 @@ class _OneProblem:
     """The encoder and the compiled network of one problem."""
 
     def __init__(self, network: FlowNetwork, problem: Problem) -> None:
-        self.problem = problem
         self._encoder = Encoder.of(problem)
         graph, room = self._encoder.graph, self._encoder.room
         edges = graph.edges.astype(np.int32)
@@ -146,9 +145,7 @@ def _plain(layers: torch.nn.Sequential, number: int) -> tuple[Matrix, Matrix]:
     return layer.weight.T.numpy().copy(), layer.bias.numpy().copy()
 
 
-def _normalised(
-    layer: tuple[Matrix, Matrix], scale: Matrix, mean: Matrix
-) -> tuple[Matrix, Matrix]:
+def _normalised(layer: tuple[Matrix, Matrix], scale: Matrix, mean: Matrix) -> tuple[Matrix, Matrix]:
     """W' x + b' = W (scale (x - mean)) + b, for the columns that are normalised."""
     weights, bias = layer
     scaled = weights[: len(scale)] * scale[:, None]
