@@ -109,8 +109,9 @@ class _OneProblem:
         tell_units(weights, rows, scratch)
         num_visits, num_lanes = room.counts
         predict_all(
-            *self._state, np.array([0, num_visits]), *room.visits, np.array([0, num_lanes]),
-            *room.lanes, room.end_hops[None], self._result,
+            *self._state, np.array([0, num_visits]), room.visits[0], room.visits[1],
+            room.visits[2], np.array([0, num_lanes]), room.lanes[0], room.lanes[1],
+            room.end_hops[None], self._result,
         )  # fmt: skip
         last = rows.unit.shape[1] - 1
         sides = 2 * np.arange(len(table)) + rows.unit_side[0, last]

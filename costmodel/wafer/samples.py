@@ -19,7 +19,7 @@ from placer.kernels.graph import KernelGraph, breadth_first_order, depth_first_o
 from placer.kernels.joint import JointSizing
 from placer.kernels.kgraph_file import format_kgraph
 from placer.kernels.layout import Layout
-from placer.kernels.mapping_cost import SimulatorCost
+from placer.kernels.mapping_cost import FormulaCost, MappingCost, SimulatorCost
 from placer.kernels.mapping_table import layout_of
 from placer.kernels.orders import change_order
 from placer.kernels.problem import Problem
@@ -40,10 +40,10 @@ MAX_DRAWS = 64  # of a graph that fits its wafer
 MIN_KERNELS, MIN_BOUND = 5, 300  # kernels, and cycles: smaller ones do not fill a wafer
 LOOSEST = 2.5  # target times go up to this, times the smallest one with rows
 ENGINES = ("strips", "rows", "auto", "slicing", "tbs")
-WALK_SHARE = 0.6  # of the mappings come from walks with the simulator as cost
-WALK_STEPS = 120  # changes that are tried per walk
-NUM_WALKS = 4
-KEPT = 2  # of so many simulated steps of a walk, one is kept
+# Share of the mappings that walks find: near the starts, and on the way to the best.
+NEAR_SHARE, FAR_SHARE = 0.15, 0.5
+NUM_WALKS = 4  # of each kind
+NEAR_STEPS, FAR_STEPS = 60, 1_500  # changes that are tried per walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +80,18 @@ def make_samples(family: str, num_decisions: int, seed: int, netlist_id: int) ->
     failures: list[str] = []
     problem, smallest, spec = _draw(family, rng, failures)
     explorer = Explorer(problem, smallest, rng, failures)
-    num_walked = round(WALK_SHARE * num_decisions)
-    found = list(explorer.engines(num_decisions - num_walked))
-    measured = [simulate_mapping(problem, each.layout) for each in found]
-    for each in explorer.walks(num_walked):
-        found.append(each)
-        measured.append(simulate_mapping(problem, each.layout))
+    num_near, num_far = round(NEAR_SHARE * num_decisions), round(FAR_SHARE * num_decisions)
+    found = (
+        *explorer.engines(num_decisions - num_near - num_far),
+        *explorer.walks(num_near, SimulatorCost(), NEAR_STEPS),
+        *explorer.walks(num_far, FormulaCost(), FAR_STEPS),
+    )
     for each in found:
         judge(problem.graph, each.layout)
+    measured = tuple(simulate_mapping(problem, each.layout) for each in found)
     return GraphSamples(
-        netlist_id, (seed, netlist_id), spec, problem.graph, tuple(found), tuple(measured),
-        tuple(failures),
-    )  # fmt: skip
+        netlist_id, (seed, netlist_id), spec, problem.graph, found, measured, tuple(failures)
+    )
 
 
 def _draw(
@@ -148,22 +148,23 @@ class Explorer:
                 continue
             yield Found(engine, {"ticks": ticks, **search}, layout)
 
-    def walks(self, number: int) -> Iterator[Found]:
-        """Mappings on annealed walks with the simulator as cost."""
+    def walks(self, number: int, cost: MappingCost, num_steps: int) -> Iterator[Found]:
+        """Mappings on annealed walks: every now and then the one where it has got to."""
         rng, starts = self._rng, self._starts
         for w in range(NUM_WALKS if starts else 0):
             start = starts[int(rng.integers(len(starts)))]
             hot = float(0.003 * 20 ** rng.random())
-            heat, seed = Heat(WALK_STEPS, hot, hot / 4), int(rng.integers(1 << 31))
-            wanted = (number + w) // NUM_WALKS
-            steps = walk(self._problem, start, SimulatorCost(), heat, seed)
-            next(steps)  # the start is a sample already
-            for k, step in enumerate(steps):
-                if k >= KEPT * wanted:
-                    break
-                if k % KEPT == 0:
-                    search = {"hot": hot, "seed": seed, "step": k}
-                    yield Found("walk", search, layout_of(step.state.table))
+            seed, wanted = int(rng.integers(1 << 31)), (number + w) // NUM_WALKS
+            accepted = [
+                step.state.table
+                for step in walk(self._problem, start, cost, Heat(num_steps, hot, hot / 10), seed)
+                if step.is_accepted
+            ]
+            # Equally many of each doubling of the steps: progress slows down.
+            kept = np.geomspace(1, len(accepted), wanted + 1)[1:].astype(int) - 1
+            for k in np.unique(kept).tolist():
+                search = {"hot": hot, "seed": seed, "step": k, "cost": type(cost).__name__}
+                yield Found("walk", search, layout_of(accepted[k]))
 
     def _ticks(self) -> int:
         times = self._problem.times

@@ -6,10 +6,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from placer.kernels.graph import KernelGraph
+from placer.kernels.layout import Layout
 from placer.kernels.mapping_table import layout_of
 from placer.kernels.problem import Problem
 from placer.kernels.shapes import FloatArray, LongArray
+from placer.kernels.truth_kernels import kernel_shape
 from placer.kernels.truth_model import simulate_mapping
+from placer.kernels.truth_streams import make_streams, rim_hops
 
 
 class Scores(NamedTuple):
@@ -42,3 +46,26 @@ class SimulatorCost:
             np.array([m.throughput for m in measured]),
             np.array([m.kernel_cycles / m.cycles_per_sample for m in measured]),
         )
+
+
+class FormulaCost:
+    """The slowest kernel by the formulas of the truth model; streams do not hold it up.
+
+    Quick, and an upper bound of what the simulator gives: a strong rule of thumb.
+    """
+
+    def score(self, problem: Problem, tables: LongArray) -> Scores:
+        cycles = np.array([_kernel_cycles(problem.graph, layout_of(table)) for table in tables])
+        slowest = cycles.max(axis=1)
+        bound = problem.bound / problem.graph.time_scale
+        return Scores(bound / slowest, cycles / slowest[:, None])
+
+
+def _kernel_cycles(graph: KernelGraph, layout: Layout) -> FloatArray:
+    """[num_kernels] per sample, as in the simulator."""
+    shapes = [
+        kernel_shape(kernel, placed)
+        for kernel, placed in zip(graph.kernels, layout.kernels, strict=True)
+    ]
+    hops = rim_hops(shapes, make_streams(graph, layout, shapes))
+    return np.array([shape.cycles for shape in shapes]) + hops
