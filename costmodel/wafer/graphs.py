@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 
 from placer.errors import InputError
+from placer.kernels.flow import flow_along
 from placer.kernels.generate import branched, fully_connected, plain, resnet, unet
-from placer.kernels.graph import KernelGraph, Wafer
+from placer.kernels.graph import KernelGraph, Wafer, depth_first_order
+from placer.kernels.problem import Problem
+from placer.kernels.strips import best_rows
 
 MAX_KERNELS = 64
+MAX_DRAWS = 64  # of a graph that fits its wafer
+MIN_KERNELS, MIN_BOUND = 5, 300  # kernels, and cycles: smaller ones do not fill a wafer
 SIDES = (160, 633)  # of wafers, in tiles
 WIRE_WEIGHTS = (1.0, 4.0, 10.0, 40.0)
 ADAPTER_WEIGHTS = (0.0, 100.0, 400.0)
@@ -80,3 +85,25 @@ def draw_graph(family: str, rng: np.random.Generator) -> tuple[KernelGraph, dict
         if len(graph.kernels) <= MAX_KERNELS:
             name = f"{graph.name}_{wafer.width}x{wafer.height}"
             return replace(graph, name=name), {"family": family, "name": name}
+
+
+def draw_fitting(
+    family: str, rng: np.random.Generator, failures: list[str]
+) -> tuple[Problem, int, dict[str, Any]]:
+    """A graph that fits, and the smallest of a few times (ticks) at which it has rows."""
+    for _ in range(MAX_DRAWS):
+        graph, spec = draw_graph(family, rng)
+        try:
+            problem = Problem(graph)
+        except InputError as error:
+            failures.append(f"does not fit: {graph.name}: {error}")
+            continue
+        if problem.num < MIN_KERNELS or problem.bound < MIN_BOUND * graph.time_scale:
+            continue
+        flow = flow_along(problem.edges, np.array(depth_first_order(problem.num, graph.edges)))
+        places = np.unique(np.searchsorted(problem.times, problem.bound * 1.08 ** np.arange(30)))
+        for ticks in problem.times[places[places < len(problem.times)]].tolist():
+            if best_rows(problem.shapes_at(ticks), flow) is not None:
+                return problem, ticks, spec
+        failures.append(f"has no rows: {graph.name}")
+    raise InputError(f"none of {MAX_DRAWS} random {family} graphs fits its wafer: {failures[-1]}")

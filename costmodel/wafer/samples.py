@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.wafer.graphs import draw_graph
-from placer.errors import InputError
+from costmodel.wafer.graphs import draw_fitting
 from placer.kernels.check import judge
 from placer.kernels.finish import finish_rectangles, frames_of
 from placer.kernels.floorplan import Floorplan
@@ -36,8 +35,6 @@ from placer.kernels.truth_model import WaferMeasurement, simulate_mapping
 from placer.kernels.walk import Heat, start_state, walk
 from placer.kernels.walk_moves import State
 
-MAX_DRAWS = 64  # of a graph that fits its wafer
-MIN_KERNELS, MIN_BOUND = 5, 300  # kernels, and cycles: smaller ones do not fill a wafer
 LOOSEST = 2.5  # target times go up to this, times the smallest one with rows
 ENGINES = ("strips", "rows", "auto", "slicing", "tbs")
 # Share of the mappings that walks find: near the starts, and on the way to the best.
@@ -78,7 +75,7 @@ def make_samples(family: str, num_decisions: int, seed: int, netlist_id: int) ->
     """Samples of graph number `netlist_id`; depends on nothing but the arguments."""
     rng = np.random.default_rng([seed, netlist_id])
     failures: list[str] = []
-    problem, smallest, spec = _draw(family, rng, failures)
+    problem, smallest, spec = draw_fitting(family, rng, failures)
     explorer = Explorer(problem, smallest, rng, failures)
     num_near, num_far = round(NEAR_SHARE * num_decisions), round(FAR_SHARE * num_decisions)
     found = (
@@ -92,28 +89,6 @@ def make_samples(family: str, num_decisions: int, seed: int, netlist_id: int) ->
     return GraphSamples(
         netlist_id, (seed, netlist_id), spec, problem.graph, found, measured, tuple(failures)
     )
-
-
-def _draw(
-    family: str, rng: np.random.Generator, failures: list[str]
-) -> tuple[Problem, int, dict[str, Any]]:
-    """A graph that fits, and the smallest of a few times (ticks) at which it has rows."""
-    for _ in range(MAX_DRAWS):
-        graph, spec = draw_graph(family, rng)
-        try:
-            problem = Problem(graph)
-        except InputError as error:
-            failures.append(f"does not fit: {graph.name}: {error}")
-            continue
-        if problem.num < MIN_KERNELS or problem.bound < MIN_BOUND * graph.time_scale:
-            continue
-        flow = flow_along(problem.edges, np.array(depth_first_order(problem.num, graph.edges)))
-        places = np.unique(np.searchsorted(problem.times, problem.bound * 1.08 ** np.arange(30)))
-        for ticks in problem.times[places[places < len(problem.times)]].tolist():
-            if best_rows(problem.shapes_at(ticks), flow) is not None:
-                return problem, ticks, spec
-        failures.append(f"has no rows: {graph.name}")
-    raise InputError(f"none of {MAX_DRAWS} random {family} graphs fits its wafer: {failures[-1]}")
 
 
 class Explorer:
