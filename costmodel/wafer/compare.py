@@ -45,6 +45,7 @@ class WaferCompareConfig:
     """What `conf/wafer_compare.yaml` holds."""
 
     models: Path
+    families: list[str]
     graphs_per_family: int
     presets: dict[str, str]
     folder: Path
@@ -60,7 +61,8 @@ class WaferCompareConfig:
     def __post_init__(self) -> None:
         if not self.methods or self.methods[0] != "contest":
             raise InputError(f"methods={self.methods}; the first must be contest")
-        for name, family in (self.presets | self.letters).items():
+        named = {f"families: {family}": family for family in self.families}
+        for name, family in (self.presets | self.letters | named).items():
             if family not in FAMILIES:
                 raise InputError(f"{name}: unknown family {family!r}; allowed: {list(FAMILIES)}")
         if not self.seconds > 0:
@@ -75,7 +77,7 @@ def make_jobs(config: WaferCompareConfig) -> list[Job]:
         if path.exists():
             cases.append((replace(load_kgraph(path), name=letter), family))
     cases += [(generate(preset), family) for preset, family in config.presets.items()]
-    for number, family in enumerate(FAMILIES):
+    for number, family in enumerate(config.families):
         for k in range(config.graphs_per_family):
             rng = np.random.default_rng([config.seed, number, k])
             cases.append((draw_fitting(family, rng, [])[0].graph, family))
@@ -146,8 +148,8 @@ def _csv(results: list[tuple[Job, Result]]) -> str:
 
 def _markdown(results: list[tuple[Job, Result]], config: WaferCompareConfig) -> str:
     """The summary, then every graph."""
-    lines = [f"Equal time: {config.seconds:g} s per search, one core each.", ""]
-    lines += _table(list(SUMMARY), summary(results, config.methods)) + [""]
+    lines = [f"Equal time: {config.seconds:g} s of processor time per search.", ""]
+    lines += [*_table(list(SUMMARY), summary(results, config.methods)), ""]
     rows = [
         [job.graph.name, job.family, str(len(job.graph.kernels)), job.method]
         + [format(getattr(result, name), form) for name, form in _SHOWN.items()]

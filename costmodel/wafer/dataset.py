@@ -129,11 +129,11 @@ class WaferDataset(Tables):
 
 def encode_mappings(dataset: WaferDataset, folder: Path) -> GraphSet:
     """All mappings with their labels, in files in `folder`; used again if there."""
-    parts = (_part(dataset.mappings(i)) for i in range(dataset.num_netlists))
+    parts = (part_of(dataset.mappings(i)) for i in range(dataset.num_netlists))
     return stored_graph_set(parts, WAFER_FEATURES.version, dataset.content_hash, folder)
 
 
-def _part(mappings: LabelledMappings) -> dict[str, NDArray[Any]]:
+def part_of(mappings: LabelledMappings) -> dict[str, NDArray[Any]]:
     """The columns of a `GraphSet`: every mapping has facts of its own."""
     encoder, graph = Encoder.of(Problem(mappings.graph)), mappings.graph
     num, num_units, num_flows = len(mappings.tables), len(graph.kernels), len(graph.edges)

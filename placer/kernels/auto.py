@@ -71,8 +71,9 @@ class Portfolio:
         problem, search = self._problem, self._search
         edges = problem.graph.edges
         self.scan_rows(np.array(depth_first_order(problem.num, edges)))
-        self._scan_single_row()
-        self.scan_rows(np.array(breadth_first_order(problem.num, edges)))
+        if self._steering is None or not self._pool:  # walks need no other rows
+            self._scan_single_row()
+            self.scan_rows(np.array(breadth_first_order(problem.num, edges)))
         if search.best is None:
             self._force_rows()
         for number in count():
