@@ -47,9 +47,9 @@ class WaferCompareConfig:
     models: Path
     families: list[str]
     graphs_per_family: int
-    presets: dict[str, str]
+    presets: list[list[str]]  # name and family
     folder: Path
-    letters: dict[str, str]
+    letters: list[list[str]]  # name and family
     methods: list[Method]
     seconds: float
     seed: int
@@ -61,10 +61,13 @@ class WaferCompareConfig:
     def __post_init__(self) -> None:
         if not self.methods or self.methods[0] != "contest":
             raise InputError(f"methods={self.methods}; the first must be contest")
-        named = {f"families: {family}": family for family in self.families}
-        for name, family in (self.presets | self.letters | named).items():
+        for pair in (*self.presets, *self.letters):
+            if len(pair) != 2:
+                raise InputError(f"{pair}: write [name, family]")
+        named = [family for _, family in (*self.presets, *self.letters)]
+        for family in (*self.families, *named):
             if family not in FAMILIES:
-                raise InputError(f"{name}: unknown family {family!r}; allowed: {list(FAMILIES)}")
+                raise InputError(f"unknown family {family!r}; allowed: {', '.join(FAMILIES)}")
         if not self.seconds > 0:
             raise InputError(f"seconds={self.seconds}; allowed above 0")
 
@@ -72,11 +75,11 @@ class WaferCompareConfig:
 def make_jobs(config: WaferCompareConfig) -> list[Job]:
     """All searches: public graphs, presets, and graphs of each family that are in no dataset."""
     cases: list[tuple[KernelGraph, str]] = []
-    for letter, family in config.letters.items():
+    for letter, family in config.letters:
         path = config.folder / f"{letter}.kgraph"
         if path.exists():
             cases.append((replace(load_kgraph(path), name=letter), family))
-    cases += [(generate(preset), family) for preset, family in config.presets.items()]
+    cases += [(generate(preset), family) for preset, family in config.presets]
     for number, family in enumerate(config.families):
         for k in range(config.graphs_per_family):
             rng = np.random.default_rng([config.seed, number, k])
