@@ -27,6 +27,7 @@ from placer.kernels.shapes import LongArray
 from placer.kernels.truth_kernels import ELEMENTS_PER_WAVELET, TILES_PER_OUTPUT, output_wavelets
 
 IntArray = NDArray[np.int32]
+Phases = tuple[float, float, float, float, float]
 
 REGIONS = 8  # along the longer side of the wafer
 HOP_TILES = 8  # that count as one hop of an end
@@ -138,41 +139,55 @@ def _put(row: FloatArray, column: int, value: float) -> int:
 
 
 @njit(cache=True)
+def _sum(phases: Phases) -> float:
+    return phases[0] + phases[1] + phases[2] + phases[3] + phases[4]
+
+
+@njit(cache=True)
+def _phases(graph: Graph, row: LongArray, kernel: int, i: int) -> Phases:
+    """Counts of one convolution, in the order of `PHASES`; docs/wafer_truth.md derives them."""
+    conv, window = graph.loops.convs[kernel, i], graph.windows[kernel, i]
+    c, k = row[C + i], row[K + i]
+    rows, columns = -(-conv[0] // row[H]), -(-conv[1] // row[W])
+    channels, filters = -(-conv[3] // c), -(-conv[4] // k)
+    results = rows * columns / conv[5]
+    padded = (rows + window[0] - 1) * (columns + window[1] - 1)
+    return (
+        results * channels * filters * conv[2],
+        channels * padded / ELEMENTS_PER_WAVELET,
+        filters * results * (c - 1) / c,
+        conv[4] * results / (ELEMENTS_PER_WAVELET * c),
+        float(TILES_PER_OUTPUT * k + c),
+    )
+
+
+@njit(cache=True)
 def _encode_kernel(
     graph: Graph, table: LongArray, kernel: int, unit: FloatArray
 ) -> tuple[float, float]:
     """Columns of a kernel but the rims; returns what it moves along rows and across them."""
     row, out = table[kernel], unit[kernel]
-    h, w = row[H], row[W]
-    along, across = 0.0, 0.0
+    busiest = most = (0.0, 0.0, 0.0, 0.0, 0.0)
+    for i in range(graph.loops.num_convs[kernel]):
+        phases = _phases(graph, row, kernel, i)
+        if _sum(phases) > _sum(busiest):
+            busiest = phases
+        most = (
+            max(most[0], phases[0]), max(most[1], phases[1]), max(most[2], phases[2]),
+            max(most[3], phases[3]), max(most[4], phases[4]),
+        )  # fmt: skip
     column = _UNIT_FACTS
-    for i in range(graph.loops.convs.shape[1]):
-        phases = (0.0, 0.0, 0.0, 0.0, 0.0)
-        if i < graph.loops.num_convs[kernel]:
-            conv, window = graph.loops.convs[kernel, i], graph.windows[kernel, i]
-            c, k = row[C + i], row[K + i]
-            rows, columns = -(-conv[0] // h), -(-conv[1] // w)
-            channels, filters = -(-conv[3] // c), -(-conv[4] // k)
-            results = rows * columns / conv[5]
-            padded = (rows + window[0] - 1) * (columns + window[1] - 1)
-            phases = (
-                results * channels * filters * conv[2],
-                channels * padded / ELEMENTS_PER_WAVELET,
-                filters * results * (c - 1) / c,
-                conv[4] * results / (ELEMENTS_PER_WAVELET * c),
-                float(TILES_PER_OUTPUT * k + c),
-            )
-            along = max(along, (phases[1] + phases[3]) / 2)
-            across = max(across, phases[2])
-        for phase in phases:
-            column = _put(out, column, phase / graph.bound)
+    for phase in busiest:
+        column = _put(out, column, phase / graph.bound)
+    for phase in most:
+        column = _put(out, column, phase / graph.bound)
     wide, tall = extents_of(row)
     deepest = max(1, graph.depth.max())
     out[0], out[1] = row[ROTATED], graph.depth[kernel] / deepest
     out[2], out[3] = math.log1p(graph.degrees[kernel, 0]), math.log1p(graph.degrees[kernel, 1])
     out[column + 4], out[column + 5] = math.log(wide), math.log(tall)
     out[column + 6] = math.log(graph.bound)
-    return along, across
+    return (most[1] + most[3]) / 2, most[2]
 
 
 @njit(cache=True)
@@ -271,9 +286,7 @@ def encode_mapping(graph: Graph, table: LongArray, room: Mapped) -> None:
     slowest = 1.0
     for kernel in range(num):
         loads[kernel, 0], loads[kernel, 1] = _encode_kernel(graph, table, kernel, room.unit)
-        for i in range(graph.loops.num_convs[kernel]):
-            compute = room.unit[kernel, _UNIT_FACTS + 10 * i] * bound
-            slowest = max(slowest, compute)
+        slowest = max(slowest, room.unit[kernel, _UNIT_FACTS] * bound)
     rims = np.zeros((num, 2))
     columns, rows, pitch_x, pitch_y = _regions(graph.width, graph.height)
     lane_of = np.full(4 * num + 4 * columns * rows, -1, np.int32)

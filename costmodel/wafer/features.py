@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from costmodel.encoding.features import FeatureSchema
 from placer.kernels.graph import KERNEL_TYPES
-from placer.kernels.mapping_table import MAX_CONVS
 
 PHASES = ("compute", "inputs", "reduction", "outputs", "hops")  # of a convolution
 # Each number relative to the bound comes twice: as it is (at most LARGEST), and as a logarithm.
 LARGEST, SMALLEST = 6.0, 1e-3
 
-_CONVS = tuple(f"{phase}_{i}" for i in range(MAX_CONVS) for phase in PHASES)
-_UNIT_COUNTS = (*_CONVS, "rim_in", "rim_out")
+# Blocks look like single convolutions: their busiest one (of the largest sum of counts), and the
+# largest count of each phase over all of them.
+_UNIT_COUNTS = (*PHASES, *(f"most_{phase}" for phase in PHASES), "rim_in", "rim_out")
 _FLOW_COUNTS = ("pace", "spread", "distance", "adapter_hops", "part_load")
 
 
