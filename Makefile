@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate compare adapt improve tune streaming-bench test test-fast bench kernels-bench stencil-bench lint format clean
+.PHONY: help install demo dataset train model evaluate compare adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,18 @@ stencil-bench: $(STAMP)  ## score the stencil mapper on the contest's inputs, ab
 
 kernels-bench: $(STAMP)  ## kernel mapper: engines on public and generated graphs against published figures; ARGS="time_limit=20 ..."
 	$(PYTHON) -m placer.kernels.bench $(ARGS)
+
+data/wafer_dataset/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.wafer.build
+
+data/wafer_model/flow.pt: | data/wafer_dataset/splits.json
+	$(PYTHON) -m costmodel.train data=data/wafer_dataset cache=data/wafer_encoded output=data/wafer_model
+
+wafer-model: data/wafer_model/flow.pt  ## the learned cost of the kernel mapper: dataset of mappings, data/wafer_model/flow.pt
+
+kernels-compare: data/wafer_dataset/splits.json  ## kernel mapper: layouts by contest score, learned cost and truth model on unseen graphs; ARGS="seconds=10 ..."
+	$(PYTHON) -m costmodel.wafer.evaluate
+	$(PYTHON) -m costmodel.wafer.compare $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	$(PYTHON) -m ruff check

@@ -344,7 +344,7 @@ def _build(schema: Any, given: Any, where: str) -> Any:
     )
 
 
-def _build_target(given: Any, where: str) -> Any:
+def build_target(given: Any, where: str) -> Any:
     """An instance of the dataclass that `given` names; only then is its module imported."""
     if not isinstance(given, dict) or not isinstance(given.get("target"), str):
         raise _wrong_type(where, given, "a group of keys with the name of a dataclass as target")
@@ -371,7 +371,7 @@ def _convert(expected: Any, value: Any, key: str) -> Any:
     if is_dataclass(expected):
         return _build(expected, value, key)
     if Protocol in getattr(expected, "__bases__", ()):
-        return _build_target(value, key)
+        return build_target(value, key)
     if origin in (Union, UnionType):
         (inner,) = (argument for argument in arguments if argument is not NoneType)
         return None if value is None else _convert(inner, value, key)

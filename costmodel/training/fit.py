@@ -22,7 +22,6 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 from torch.utils.data import DataLoader
 
-from costmodel.encoding import FEATURE_VERSION
 from costmodel.labelled import Selection, split_validation
 from costmodel.model import BATCH_SIZE, Model, read_archive
 from costmodel.networks import NetworkConfig, build_network, describe_network
@@ -104,7 +103,7 @@ def _fit_here(
     """The part of one process."""
     learn, validate = split_validation(train, config.trainer.validation_share, seed)
     _use_threads(config.trainer.threads, place)
-    network = build_network(config.network, seed)
+    network = build_network(config.network, seed, train.data.features)
     if start is None:
         _fit_normaliser(network, learn)
     else:
@@ -138,9 +137,9 @@ def claim(
     """
     learn, validate = split_validation(train, config.trainer.validation_share, seed)
     origin = {
-        "features": FEATURE_VERSION,
+        "features": train.data.features.version,
         "dataset": train.data.content_hash,
-        "fabric": asdict(train.data.fabric),
+        "fabric": asdict(train.data.hardware),
         "num_train": len(learn),
         "num_validation": len(validate),
         "decisions": hashlib.sha256(learn.ids.tobytes() + validate.ids.tobytes()).hexdigest(),
@@ -162,9 +161,10 @@ def claim(
 def _fit_normaliser(network: torch.nn.Module, learn: Selection) -> None:
     if not isinstance(network, FlowNetwork):
         return
-    graphs, netlists = learn.data.graphs, np.unique(learn.netlist)
+    graphs = learn.data.graphs
+    facts = np.unique(graphs.facts_of[learn.ids])
     rows = [
-        np.concatenate([table[start[n] : start[n + 1]] for n in netlists])
+        np.concatenate([table[start[n] : start[n + 1]] for n in facts])
         for table, start in ((graphs.unit, graphs.unit_start), (graphs.flow, graphs.flow_start))
     ]
     network.fit_normaliser(*(torch.from_numpy(row) for row in rows))

@@ -20,7 +20,7 @@ from placer.kernels.layout_file import format_layout, to_json
 
 NUMBERS = (
     "kernels", "deltaT", "bound", "wire length", "adapters", "with min(c,k)", "score",
-    "without adapters", "utilisation",
+    "without adapters", "utilisation", "throughput",
 )  # fmt: skip
 LEGEND_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -34,6 +34,24 @@ def show(parts: Sequence[Part], console: Console) -> None:
     if len(parts) > 1:
         slowest = max(float(part.mapping.score.slowest) for part in parts)
         console.print(f"slowest wafer of the chain: deltaT {slowest:,.10g}")
+        cycles = [_cycles(part) for part in parts]
+        if None not in cycles:
+            longest = max(c for c in cycles if c is not None)
+            console.print(
+                f"predicted: {longest:,.0f} cycles per sample, those of its slowest wafer"
+            )
+
+
+def _throughput(part: Part) -> str:
+    """As the cost predicts it: of the bound."""
+    throughput = part.mapping.throughput
+    return "-" if throughput is None else f"{throughput:.4f}"
+
+
+def _cycles(part: Part) -> float | None:
+    """Predicted cycles per sample."""
+    throughput = part.mapping.throughput
+    return None if throughput is None else float(part.bound) / throughput
 
 
 def _rows(parts: Sequence[Part]) -> list[list[str]]:
@@ -52,7 +70,7 @@ def _rows(parts: Sequence[Part]) -> list[list[str]]:
                 f"{float(score.slowest):,.10g}", f"{float(part.bound):,.10g}",
                 f"{float(score.wire_length):,.1f}", str(score.adapters), str(other),
                 f"{score.total:,.1f}", f"{score.total_without_adapters:,.1f}",
-                f"{100 * score.utilisation:.1f}%",
+                f"{100 * score.utilisation:.1f}%", _throughput(part),
             ]
         )  # fmt: skip
     return rows
