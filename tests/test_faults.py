@@ -66,7 +66,7 @@ LONG = {  # arguments with which each would run for minutes; {} is a folder
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", LONG)
-def test_ctrl_c_ends_every_long_command_in_one_line(module: str, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_long_command_in_one_line(module: str, tmp_path: Path) -> None:
     """As a terminal does it: to every process of the group, in the midst of work."""
     if module == "costmodel.evaluate":
         write_tiny(tmp_path / "data")
