@@ -13,7 +13,7 @@ from placer.kernels.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A legal layout with its score, and its throughput where a cost predicts it."""
+    """A legal layout with its score, and its simulated throughput where a cost chooses."""
 
     layout: Layout
     score: Score

@@ -38,18 +38,18 @@ def show(parts: Sequence[Part], console: Console) -> None:
         if None not in cycles:
             longest = max(c for c in cycles if c is not None)
             console.print(
-                f"predicted: {longest:,.0f} cycles per sample, those of its slowest wafer"
+                f"simulated: {longest:,.0f} cycles per sample, those of its slowest wafer"
             )
 
 
 def _throughput(part: Part) -> str:
-    """As the cost predicts it: of the bound."""
+    """Simulated, of the bound, where a cost chose by it."""
     throughput = part.mapping.throughput
     return "-" if throughput is None else f"{throughput:.4f}"
 
 
 def _cycles(part: Part) -> float | None:
-    """Predicted cycles per sample."""
+    """Simulated cycles per sample."""
     throughput = part.mapping.throughput
     return None if throughput is None else float(part.bound) / throughput
 

@@ -13,9 +13,11 @@ from placer.kernels.graph import KernelGraph
 from placer.kernels.joint import Sized
 from placer.kernels.layout import Layout
 from placer.kernels.mapping import Mapping, make_mapping
-from placer.kernels.mapping_cost import MappingCost
+from placer.kernels.mapping_cost import MappingCost, SimulatorCost
 from placer.kernels.mapping_table import table_of
 from placer.kernels.problem import Problem
+
+HOPEFUL = 0.97  # what a cost predicts above this, times the best throughput, is simulated
 
 
 @dataclass(slots=True)
@@ -24,6 +26,7 @@ class Search:
 
     The sequence of offers depends on the seed alone, the time limit only cuts it off: more time
     never makes a result worse. What an engine was at work on when the time ended is dropped.
+    With a cost, mappings that it likes are simulated, and the fastest counts.
     """
 
     problem: Problem
@@ -59,8 +62,12 @@ class Search:
     def take(self, mapping: Mapping) -> None:
         """Keep a judged mapping of this problem if it is the best."""
         if self.cost is not None and mapping.throughput is None:
-            scores = self.cost.score(self.problem, table_of(mapping.layout)[None])
-            mapping = replace(mapping, throughput=float(scores.throughput[0]))
+            table = table_of(mapping.layout)[None]
+            liked = float(self.cost.score(self.problem, table).throughput[0])
+            if self.best is not None and liked < HOPEFUL * (self.best.throughput or 0.0):
+                return
+            measured = SimulatorCost().score(self.problem, table)
+            mapping = replace(mapping, throughput=float(measured.throughput[0]))
         if self.best is None or _is_better(mapping, self.best):
             self.best = mapping
             if self.on_better is not None:

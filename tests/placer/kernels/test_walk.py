@@ -120,9 +120,7 @@ def test_costs_of_the_truth_model() -> None:
 
 
 def test_the_cost_chooses_in_place_of_the_score() -> None:
-    problem, states = PROBLEMS["tiny"], []
-    for step in walk(problem, STARTS["tiny"], SimulatorCost(), Heat(40, 1.0, 1.0), 0):
-        states.append(step)
+    problem = PROBLEMS["tiny"]
     search = Search(problem, 0.0, cost=SimulatorCost())
     for engine in ("strips", "slicing"):
         map_kernels(search, engine)  # type: ignore[arg-type]
@@ -132,6 +130,7 @@ def test_the_cost_chooses_in_place_of_the_score() -> None:
     )
 
 
+@pytest.mark.slow
 def test_steered_search_beats_its_own_rows() -> None:
     """A clock that counts questions: the same search on any machine."""
     ticks = iter(range(1 << 30))
