@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate compare adapt improve tune streaming-bench test test-fast bench kernels-bench stencil-bench lint format clean
+.PHONY: help install demo dataset train model evaluate compare adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,13 +64,19 @@ data/model_guha/guha.pt: | data/dataset_default/splits.json
 data/improve/model.pt: | data/model/flow.pt
 	$(PYTHON) -m costmodel.improve
 
+data/dataset_sections/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset fabric=large size=sections families=[section] seed=3
+
+data/model_large/tuned_100.pt: | data/model/flow.pt data/dataset_sections/splits.json
+	$(PYTHON) -m costmodel.adapt data=data/dataset_sections tuned=[1.0] scratch=[] seeds=[0] output=data/model_large
+
 data/dataset_v2/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset fabric=small_v2 output=data/dataset_v2
 
 evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] ablations=[]" (conf/evaluate.yaml)
 	$(PYTHON) -m costmodel.evaluate $(ARGS)
 
-compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
+compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
 	$(PYTHON) -m costmodel.compare $(ARGS)
 
 adapt: data/model/flow.pt data/dataset_v2/splits.json  ## a model of small learns small_v2 from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)
@@ -95,6 +101,18 @@ stencil-bench: $(STAMP)  ## score the stencil mapper on the contest's inputs, ab
 
 kernels-bench: $(STAMP)  ## kernel mapper: engines on public and generated graphs against published figures; ARGS="time_limit=20 ..."
 	$(PYTHON) -m placer.kernels.bench $(ARGS)
+
+data/wafer_dataset/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.wafer.build
+
+data/wafer_model/flow.pt: | data/wafer_dataset/splits.json
+	$(PYTHON) -m costmodel.train data=data/wafer_dataset cache=data/wafer_encoded output=data/wafer_model
+
+wafer-model: data/wafer_model/flow.pt  ## the learned cost of the kernel mapper: dataset of mappings, data/wafer_model/flow.pt
+
+kernels-compare: data/wafer_dataset/splits.json  ## kernel mapper: layouts by contest score, learned cost and truth model on unseen graphs; ARGS="seconds=10 ..."
+	$(PYTHON) -m costmodel.wafer.evaluate
+	$(PYTHON) -m costmodel.wafer.compare $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	$(PYTHON) -m ruff check

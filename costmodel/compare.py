@@ -47,6 +47,7 @@ class CompareConfig:
     model_fabric: Fabric
     models: Models
     methods: tuple[str, ...]
+    model_methods: tuple[str, ...]
     recipes: dict[str, Recipe]
     base: str
     limit: str
@@ -59,14 +60,14 @@ class CompareConfig:
     output: Path
     publish: Path | None
 
-    def chosen(self) -> dict[str, Method]:
+    def chosen(self, names: tuple[str, ...]) -> dict[str, Method]:
         """Raises InputError for a name without a recipe."""
-        for name in (*self.methods, self.base, self.limit):
+        for name in (*names, self.base, self.limit):
             if name not in self.recipes:
                 raise InputError(
                     f"unknown method {name!r}; allowed (recipes): {', '.join(self.recipes)}"
                 )
-        return {name: self.recipes[name].method() for name in self.methods}
+        return {name: self.recipes[name].method() for name in names}
 
 
 def main(config: DictConfig) -> None:
@@ -75,14 +76,15 @@ def main(config: DictConfig) -> None:
     for folder in (settings.output, settings.publish):
         if folder is not None:
             require_folder(folder)
-    console, methods = make_console(), settings.chosen()
-    timed = (
-        (settings.unseen.cases(settings.fabric), settings.seconds),
-        (settings.models.cases(settings.model_fabric), settings.model_seconds),
+    console = make_console()
+    methods, model_methods = map(settings.chosen, (settings.methods, settings.model_methods))
+    parts = (
+        (settings.unseen.cases(settings.fabric), methods, settings.seconds),
+        (settings.models.cases(settings.model_fabric), model_methods, settings.model_seconds),
     )
     command = command_line("costmodel.compare")
     finished, rows = list[Finished](), list[list[str]]()
-    for cases, seconds in timed:  # a report after each
+    for cases, methods, seconds in parts:  # a report after each
         jobs = jobs_of(list(cases), methods, seconds, settings.seeds)
         if jobs:
             finished += _run(jobs, settings, console)

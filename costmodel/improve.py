@@ -8,6 +8,8 @@ dataset and tunes the model on all of it.
 from __future__ import annotations
 
 import json
+import os
+import pickle
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,47 +24,24 @@ from costmodel.comparison.cases import Case, Models, Unseen
 from costmodel.dataset.extend import extend_dataset
 from costmodel.dataset.generate import label
 from costmodel.dataset.loader import Dataset
-from costmodel.dataset.records import NetlistSamples, Phase
+from costmodel.dataset.records import NetlistSamples
 from costmodel.dataset.report_figures import png
 from costmodel.dataset.search import Found
 from costmodel.labelled import Selection, open_labelled
 from costmodel.learned import LearnedCost
+from costmodel.liked import SearchConfig, Searched, SearchJob, search_netlist
 from costmodel.model import Model
 from costmodel.tracking import Tracker, TrackingConfig, open_tracker
 from costmodel.training import LossConfig, TrainConfig, TrainerConfig, fit
-from placer.annealing import AnnealOptions, Schedule
-from placer.annealing.constraints import allowed_sites
-from placer.annealing.finalists import Elite
-from placer.annealing.multistart import SearchTask, search_once
-from placer.annealing.problem import Problem, StartKind
 from placer.command import make_console
 from placer.config import run_command, to_dataclass
-from placer.decision import Decisions
 from placer.errors import InputError
+from placer.executor import ExecutorKind, run_tasks
 from placer.files import make_folder, require_folder, write_atomic
-from placer.simulation import PRECISE_LIMITS, simulate_stack
 from placer.simulation.engine import Outcome
 from placer.study.tables import csv_table, markdown_table, screen_table
 
 HEADER = ["round", "labels", "RE of favourites", "favourite", "best found", "regret"]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchConfig:
-    """How each netlist is searched in a round."""
-
-    pool: int  # searches with the heuristic, of which the model chooses the start
-    max_moves: int
-    start_temperature: float
-    end_temperature: float
-    labels: int  # placements that are simulated
-
-    def options(self) -> AnnealOptions:
-        return AnnealOptions(
-            max_moves=self.max_moves,
-            start_temperature=self.start_temperature,
-            schedule=Schedule(end=self.end_temperature),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +58,9 @@ class ImproveConfig:
     loss: LossConfig
     trainer: TrainerConfig
     seed: int
+    workers: int | None
+    executor: ExecutorKind
+    ray_address: str | None
     output: Path
     tracking: TrackingConfig
 
@@ -133,51 +115,45 @@ class RoundResult:
         }
 
 
-def explore(target: Target, cost: LearnedCost, config: SearchConfig, seed: int) -> Explored:
-    """Search one netlist, simulate what the model likes, and keep it."""
-    case, elite = target.case, Elite()
-    problem = Problem(
-        case.fabric,
-        case.netlist,
-        cost,
-        allowed_sites(case.fabric, case.netlist, None),
-        config.options(),
-        StartKind.HEURISTIC,
-        pool=config.pool,
-    )
-    search_once(SearchTask(problem, 0, (seed,)), elite=elite)
-    scores = cost.score(case.netlist, Decisions.concatenate(elite.decisions))
-    order = np.argsort(-scores, kind="stable")[: config.labels]
-    chosen = [elite.decisions[k] for k in order]
-    stack = Decisions.concatenate(chosen)
-    outcome = simulate_stack(case.fabric, case.netlist, stack, PRECISE_LIMITS)
-    period = np.nan_to_num(outcome.cycles_per_sample, nan=np.inf)
-    throughput = case.netlist.bound_cycles / period
-    about = {"cost": "learned", "search": asdict(config), "seed": seed}
-    target.found += [Found(decision, Phase.OPTIMAL, about) for decision in chosen]
-    target.outcomes.append(outcome)
-    target.best = max(target.best, float(throughput.max()))
-    return Explored(float(scores[order[0]]), max(float(throughput[0]), 1e-9), target.best)
+def learn_of(target: Target, searched: Searched) -> Explored:
+    """Keep what a search found."""
+    target.found += searched.found
+    target.outcomes.append(searched.outcome)
+    target.best = max(target.best, float(searched.throughput.max()))
+    favourite = max(float(searched.throughput[0]), 1e-9)
+    return Explored(searched.predicted, favourite, target.best)
+
+
+def explore(
+    targets: list[Target], model: Model, config: ImproveConfig, number: int, console: Console
+) -> tuple[Explored, ...]:
+    """Search all netlists, and keep what is found; the same for any number of workers."""
+    sent, seed = pickle.dumps(model), config.seed + number
+    jobs = [SearchJob(target.case, sent, config.search, seed) for target in targets]
+    workers = len(os.sched_getaffinity(0)) if config.workers is None else config.workers
+    results = run_tasks(
+        search_netlist, jobs,
+        kind=config.executor, workers=workers, ray_address=config.ray_address,
+    )  # fmt: skip
+    title = f"round {number}: searching"
+    shown = track(results, title, total=len(jobs), console=console, transient=True)
+    searched = dict(shown)
+    return tuple(learn_of(target, searched[k]) for k, target in enumerate(targets))
 
 
 def improve(config: ImproveConfig, console: Console, tracker: Tracker) -> list[RoundResult]:
     """All rounds; the model of each is in `output`."""
     base = open_labelled(config.data, config.cache)
-    fabric, model = base.fabric, Model.load(config.model_file)
+    model = Model.load(config.model_file)
+    LearnedCost(base.fabric, model)  # raises InputError when it is of another hardware
     targets = [
-        Target(case) for part in (config.unseen, config.models) for case in part.cases(fabric)
+        Target(case) for part in (config.unseen, config.models) for case in part.cases(base.fabric)
     ]
     if not targets:
         raise InputError("nothing to search: unseen.netlists=0 and models.names=[]")
     results: list[RoundResult] = []
     for number in range(config.rounds + 1):  # the last only tells what was learned
-        cost = LearnedCost(fabric, model)
-        explored = tuple(
-            explore(target, cost, config.search, config.seed + number)
-            for target in track(
-                targets, f"round {number}: searching", console=console, transient=True
-            )
-        )
+        explored = explore(targets, model, config, number, console)
         labels = sum(len(target.found) for target in targets)
         results.append(RoundResult(number, labels, explored))
         tracker.log_metrics(results[-1].figures([t.best for t in targets]), number)

@@ -9,8 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.dataset.loader import Dataset
+from costmodel.dataset.schema import WAFER_TABLES
 from costmodel.dataset.splits import Splits, read_splits
+from costmodel.encoding.features import FABRIC_FEATURES, FeatureSchema
 from costmodel.encoding.graph_set import GraphSet, encode_dataset
+from costmodel.wafer.dataset import WaferDataset, WaferHardware, encode_mappings
+from costmodel.wafer.features import WAFER_FEATURES
 from placer.config import fabric_of
 from placer.errors import InputError
 from placer.fabric import Fabric
@@ -27,7 +31,8 @@ class Labelled:
 
     folder: Path
     content_hash: str
-    fabric: Fabric  # all netlists are lowered for it
+    hardware: Fabric | WaferHardware  # all decisions are made for it
+    features: FeatureSchema
     graphs: GraphSet
     netlist: LongArray  # rising
     group: LongArray  # equal netlists have the same
@@ -39,6 +44,13 @@ class Labelled:
 
     def __len__(self) -> int:
         return len(self.throughput)
+
+    @property
+    def fabric(self) -> Fabric:
+        """Raises InputError when the decisions are not made for a fabric."""
+        if isinstance(self.hardware, Fabric):
+            return self.hardware
+        raise InputError(f"dataset {self.folder} is of mappings to a wafer; needed one of a fabric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +107,16 @@ def open_labelled(folder: str | Path, cache: str | Path) -> Labelled:
     Raises InputError when it is no complete dataset of this version.
     """
     folder = Path(folder)
+    if (folder / WAFER_TABLES.netlists).exists():
+        return _open_mappings(folder, Path(cache))
     fabric = _fabric_of(Dataset.open(folder))
     dataset = Dataset.open(folder, [fabric])
     index = dataset.index
     return Labelled(
         folder=folder,
         content_hash=dataset.content_hash,
-        fabric=fabric,
+        hardware=fabric,
+        features=FABRIC_FEATURES,
         graphs=encode_dataset(dataset, fabric, Path(cache)),
         netlist=index.netlist_id.astype(np.int64),
         group=np.unique(dataset.fingerprints, return_inverse=True)[1][index.netlist_id],
@@ -110,6 +125,27 @@ def open_labelled(folder: str | Path, cache: str | Path) -> Labelled:
         throughput=index.throughput,
         heuristic=index.heuristic,
         splits=read_splits(folder),
+    )
+
+
+def _open_mappings(folder: Path, cache: Path) -> Labelled:
+    """The same for mappings of kernels to a wafer; the heuristic is bound / deltaT."""
+    dataset = WaferDataset.open(folder)
+    netlist = np.repeat(np.arange(dataset.num_netlists), np.diff(dataset.first_decision))
+    numbers = dataset.numbers
+    return Labelled(
+        folder=folder,
+        content_hash=dataset.content_hash,
+        hardware=WaferHardware(),
+        features=WAFER_FEATURES,
+        graphs=encode_mappings(dataset, cache),
+        netlist=netlist,
+        group=np.unique(dataset.fingerprints, return_inverse=True)[1][netlist],
+        family=np.array(dataset.families)[netlist],
+        phase=dataset.engines,
+        throughput=numbers["throughput"],
+        heuristic=numbers["heuristic"],
+        splits=read_splits(folder, WAFER_TABLES),
     )
 
 

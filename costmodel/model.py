@@ -18,17 +18,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from costmodel.encoding import FEATURE_VERSION
 from costmodel.encoding.batch import make_batch
+from costmodel.encoding.features import FABRIC_FEATURES, FeatureSchema
 from costmodel.encoding.graph_set import GraphSet, LongArray
 from costmodel.labelled import Prediction, Selection
 from costmodel.networks import NetworkConfig, build_network, describe_network, network_config
+from costmodel.networks.flow import FlowNetwork
+from costmodel.wafer.features import WAFER_FEATURES
 from placer.errors import InputError
 from placer.files import write_atomic
 
 KIND = "dataflow-costmodel model"
 SCHEMA_VERSION = 1
 BATCH_SIZE = 128
+_FEATURES = {schema.version: schema for schema in (FABRIC_FEATURES, WAFER_FEATURES)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,12 @@ class Model:
     network: nn.Module
     sigma_scale: float  # predicted standard deviations are multiplied by it
     origin: dict[str, Any]  # what it was trained with, as JSON holds it
+
+    @property
+    def features(self) -> FeatureSchema:
+        """What its network reads."""
+        network = self.network
+        return network.features if isinstance(network, FlowNetwork) else FABRIC_FEATURES
 
     def predict(self, selection: Selection) -> Prediction:
         """Of decisions in a dataset."""
@@ -75,7 +84,7 @@ class Model:
             {
                 "kind": KIND,
                 "schema": SCHEMA_VERSION,
-                "features": FEATURE_VERSION,
+                "features": self.features.version,
                 "network": json.dumps(describe_network(self.config)),
                 "sigma_scale": self.sigma_scale,
                 "origin": json.dumps(self.origin),
@@ -98,16 +107,15 @@ class Model:
     def _from(cls, document: object) -> Model:
         if not isinstance(document, dict) or document.get("kind") != KIND:
             raise InputError("is no model of this program")
-        versions = (("schema", SCHEMA_VERSION), ("features", FEATURE_VERSION))
-        for name, wanted in versions:
-            if document.get(name) != wanted:
+        for name, known in (("schema", [SCHEMA_VERSION]), ("features", list(_FEATURES))):
+            if document.get(name) not in known:
                 raise InputError(
                     f"version of its {name} is {document.get(name)!r:.20}, this program reads "
-                    f"{wanted}; train it again (make model)"
+                    f"{' and '.join(map(str, known))}; train it again (make model)"
                 )
         try:
             config = network_config(json.loads(document["network"]))
-            network = build_network(config, seed=0)
+            network = build_network(config, 0, _FEATURES[document["features"]])
             network.load_state_dict(document["weights"])
             sigma_scale, origin = float(document["sigma_scale"]), json.loads(document["origin"])
             if not 0 < sigma_scale < np.inf:

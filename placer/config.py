@@ -34,6 +34,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from placer.errors import InputError
 from placer.fabric import Fabric
@@ -59,6 +60,8 @@ def compose_config(
         for key, value in fields_set.items():
             OmegaConf.update(config, key, value)
         return config
+    except InputError:
+        raise
     except HydraException as error:
         raise InputError(_explain(error)) from error
     except ValueError as error:  # Hydra's answer to group=1 or group=null
@@ -74,7 +77,7 @@ def _split_fields(
     configuration of a command that has no such choice, but a field `model`, it is the field.
     """
     path = directory / f"{config_name}.yaml"
-    root = OmegaConf.load(path) if path.is_file() else OmegaConf.create()
+    root = _load_yaml(path) if path.is_file() else OmegaConf.create()
     groups = {key for key in root if (directory / str(key)).is_dir()}
     fields_set: dict[str, Any] = {}
     others = []
@@ -86,6 +89,18 @@ def _split_fields(
         else:
             others.append(override)
     return fields_set, others
+
+
+def _load_yaml(path: Path) -> DictConfig:
+    try:
+        config = OmegaConf.load(path)
+    except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
+        raise InputError(
+            f"{path}: no valid configuration ({' '.join(str(error).split())})"
+        ) from error
+    if not isinstance(config, DictConfig):
+        raise InputError(f"{path}: no configuration; needed are keys with values")
+    return config
 
 
 def load_fabric(name: str, overrides: Sequence[str] = ()) -> Fabric:
@@ -329,7 +344,7 @@ def _build(schema: Any, given: Any, where: str) -> Any:
     )
 
 
-def _build_target(given: Any, where: str) -> Any:
+def build_target(given: Any, where: str) -> Any:
     """An instance of the dataclass that `given` names; only then is its module imported."""
     if not isinstance(given, dict) or not isinstance(given.get("target"), str):
         raise _wrong_type(where, given, "a group of keys with the name of a dataclass as target")
@@ -356,7 +371,7 @@ def _convert(expected: Any, value: Any, key: str) -> Any:
     if is_dataclass(expected):
         return _build(expected, value, key)
     if Protocol in getattr(expected, "__bases__", ()):
-        return _build_target(value, key)
+        return build_target(value, key)
     if origin in (Union, UnionType):
         (inner,) = (argument for argument in arguments if argument is not NoneType)
         return None if value is None else _convert(inner, value, key)

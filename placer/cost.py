@@ -15,7 +15,7 @@ from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import Fabric
 from placer.netlist import Netlist
-from placer.simulation import Limits, Status, simulate_stack
+from placer.simulation import Limits, Status, label_limits, simulate_stack
 from placer.simulation.engine import Outcome
 
 FloatArray = NDArray[np.float64]
@@ -43,11 +43,11 @@ def ranking_model(cost: CostModel) -> CostModel:
 
 
 class SimulatorCost:
-    """The simulator in the loop: the truth, milliseconds per decision."""
+    """The simulator in the loop: the truth, milliseconds per decision, simulated as labels are."""
 
     def __init__(self, fabric: Fabric, limits: Limits | None = None) -> None:
         self.fabric = fabric
-        self.limits = limits or Limits()
+        self._limits = limits  # None: those of labels
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Simulated throughput; a deadlock scores next to nothing."""
@@ -55,12 +55,13 @@ class SimulatorCost:
 
     def simulate(self, netlist: Netlist, decisions: Decisions) -> Outcome:
         """All that the simulator tells. Raises InputError when the cycles allowed are too few."""
-        outcome = simulate_stack(self.fabric, netlist, decisions, self.limits)
+        limits = self._limits or label_limits(netlist.bound_cycles)
+        outcome = simulate_stack(self.fabric, netlist, decisions, limits)
         is_unmeasured = np.isnan(outcome.cycles_per_sample)
         if (is_unmeasured & (outcome.status == Status.CAP)).any():
             raise InputError(
                 f"netlist {netlist.name!r}: a simulation ended at max_cycles="
-                f"{self.limits.max_cycles} before any sample was complete; allow more cycles"
+                f"{limits.max_cycles} before any sample was complete; allow more cycles"
             )
         return outcome
 

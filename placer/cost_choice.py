@@ -11,7 +11,6 @@ from typing import Protocol
 from placer.cost import CostModel, RandomCost, SimulatorCost
 from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost, Rules
-from placer.simulation import PRECISE_LIMITS
 
 
 class CostChoice(Protocol):
@@ -37,12 +36,12 @@ class HeuristicChoice:
 
 @dataclass(frozen=True, slots=True)
 class SimulatorChoice:
-    """The truth, slow. Longer simulations than for labels: their errors can mislead a search."""
+    """The truth, slow."""
 
     name: str
 
     def model(self, fabric: Fabric, rules: Rules, seed: int) -> CostModel:
-        return SimulatorCost(fabric, PRECISE_LIMITS)
+        return SimulatorCost(fabric)
 
 
 @dataclass(frozen=True, slots=True)

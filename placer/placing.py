@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,8 @@ from placer.simulation import PRECISE_LIMITS, Measurement, simulate
 from placer.workloads import WorkloadConfig
 
 MAX_STEPS = 5  # between start and result that are simulated
+STEP_SECONDS = 1.0  # that this may take,
+STEP_SHARE = 0.05  # or this share of the search
 WARM_TEMPERATURE = 0.01  # at which a warm start is annealed: hotter would forget it
 
 
@@ -217,15 +220,27 @@ def _place(
     if config.final_routing is FinalRouting.NEGOTIATED:
         decision, routing = reroute(fabric, netlist, problem.cost, decision)
     check(fabric, netlist, decision)
+    begin = time.perf_counter()
+    result = _judge(config, problem, decision)
+    num_steps = affordable_steps(best.result.seconds, time.perf_counter() - begin)
     return PlacedSection(
         section,
         search,
         decision,
         routing,
         start=_judge(config, problem, best.start),
-        result=_judge(config, problem, decision),
-        steps=_judge_steps(problem, best.replay),
+        result=result,
+        steps=_judge_steps(problem, best.replay, num_steps),
     )
+
+
+def affordable_steps(search_seconds: float, judge_seconds: float) -> int:
+    """How many placements on the way are simulated: none where one takes long, as on `large`.
+
+    `judge_seconds` is what the result took, which is simulated for longer than they are.
+    """
+    budget = max(STEP_SECONDS, STEP_SHARE * search_seconds)
+    return min(MAX_STEPS, int(budget / judge_seconds))
 
 
 def _judge(config: PlaceConfig, problem: Problem, decision: Decisions) -> Figures:
@@ -237,13 +252,13 @@ def _judge(config: PlaceConfig, problem: Problem, decision: Decisions) -> Figure
     )
 
 
-def _judge_steps(problem: Problem, replay: Sequence[Snapshot]) -> tuple[Step, ...]:
-    """Few of them: on a large fabric, a simulation takes a second."""
-    if not replay:
+def _judge_steps(problem: Problem, replay: Sequence[Snapshot], number: int) -> tuple[Step, ...]:
+    """Of so many placements, evenly spread from the first to the last."""
+    if not replay or not number:
         return ()
     fabric, netlist = problem.fabric, problem.netlist
-    chosen = np.unique(np.linspace(0, len(replay) - 1, MAX_STEPS).round().astype(int))
-    replay = [replay[number] for number in chosen]
+    chosen = np.unique(np.linspace(0, len(replay) - 1, number).round().astype(int))
+    replay = [replay[k] for k in chosen]
     decisions = Decisions.concatenate(snapshot.decision for snapshot in replay)
     predicted = problem.cost.score(netlist, decisions)
     measured = simulate(fabric, netlist, decisions)

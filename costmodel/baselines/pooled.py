@@ -15,10 +15,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from costmodel.encoding.batch import Batch, make_batch
-from costmodel.encoding.encode import LANE_KINDS
 from costmodel.encoding.features import (
     FLOW_ANNOTATIONS,
     FLOW_FACTS,
+    LANE_KINDS,
     OPS,
     UNIT_ANNOTATIONS,
     UNIT_FACTS,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from costmodel.calibration import Calibration, save_calibration
 from costmodel.dataset.generate import SampleOptions, make_samples
 from costmodel.dataset.loader import Dataset
 from costmodel.dataset.report import ReportSummary, write_report
-from costmodel.dataset.schema import Metadata
+from costmodel.dataset.schema import FABRIC_TABLES, Metadata, TablePair
 from costmodel.dataset.splits import DEFAULT_FOLDS, SplitKind, Splits, make_splits, write_splits
 from costmodel.dataset.store import (
     finished_shards,
@@ -26,12 +26,14 @@ from placer.errors import InputError
 from placer.executor import ExecutorKind, run_tasks
 from placer.fabric import Fabric
 from placer.files import make_folder, require_folder
-from placer.simulation import PRECISE_LIMITS
+from placer.lowering import SECTION
+from placer.simulation import LONG_SAMPLE_LIMITS, PRECISE_LIMITS
 from placer.workloads import FAMILIES
 
 REPORT_FOLDER = "report"
 CALIBRATION_FILE = "calibration.json"
 
+T = TypeVar("T")
 OnProgress = Callable[[int, int], None]  # (finished shards, all shards)
 
 
@@ -48,8 +50,8 @@ class Content:
 
     def __post_init__(self) -> None:
         for family in self.families:
-            if family not in FAMILIES:
-                raise InputError(f"unknown family {family!r}; allowed: {', '.join(FAMILIES)}")
+            if family not in (known := (*FAMILIES, SECTION)):
+                raise InputError(f"unknown family {family!r}; allowed: {', '.join(known)}")
         if not self.families or len(set(self.families)) != len(self.families):
             raise InputError(f"families={list(self.families)}; allowed: one or more, each once")
         for name in ("netlists_per_family", "netlists_per_shard"):
@@ -69,9 +71,9 @@ class Content:
         return -(-self.num_netlists // self.netlists_per_shard)
 
     def metadata(self) -> Metadata:
-        config = {**asdict(self), "label_limits": PRECISE_LIMITS._asdict()}
-        config["families"] = list(self.families)
-        return Metadata(_plain(config), self.seed, code_version())
+        limits = {"short": PRECISE_LIMITS._asdict(), "long": LONG_SAMPLE_LIMITS._asdict()}
+        config = {**asdict(self), "families": list(self.families), "label_limits": limits}
+        return Metadata(plain(config), self.seed, code_version())
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,9 @@ def build_dataset(
     metadata = content.metadata()
     if not is_merged(folder, metadata):
         remove_leftovers(folder)
-        _make_shards(content, metadata, folder, executor, workers, ray_address, on_progress)
+        tasks = [_ShardTask(content, metadata, number) for number in range(content.num_shards)]
+        by = Workers(executor, workers, ray_address, on_progress)
+        make_shards(folder, metadata, FABRIC_TABLES, tasks, _make_shard, by)
     merge(folder, content.num_shards, metadata)
     dataset = Dataset.open(folder, fabrics=[content.fabric])
     splits = make_splits(dataset, min(DEFAULT_FOLDS, len(set(dataset.fingerprints))))
@@ -116,24 +120,36 @@ def _write_calibration(folder: Path, dataset: Dataset, splits: Splits) -> None:
     save_calibration(folder / CALIBRATION_FILE, calibration)
 
 
-def _make_shards(
-    content: Content,
-    metadata: Metadata,
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who makes the shards."""
+
+    executor: ExecutorKind
+    number: int
+    ray_address: str | None = None
+    on_progress: OnProgress | None = None
+
+
+def make_shards(
     folder: Path,
-    executor: ExecutorKind,
-    workers: int,
-    ray_address: str | None,
-    on_progress: OnProgress | None,
+    metadata: Metadata,
+    pair: TablePair,
+    tasks: Sequence[T],
+    make_shard: Callable[[T], bytes],
+    workers: Workers,
 ) -> None:
-    finished = finished_shards(folder, metadata)
-    report = on_progress or (lambda done, total: None)
-    report(len(finished), content.num_shards)
-    missing = [number for number in range(content.num_shards) if number not in finished]
-    tasks = [_ShardTask(content, metadata, number) for number in missing]
-    results = run_tasks(_make_shard, tasks, kind=executor, workers=workers, ray_address=ray_address)
+    """Make those shards that are missing; shard i by `make_shard(tasks[i])`, in any process."""
+    finished = finished_shards(folder, metadata, pair)
+    report = workers.on_progress or (lambda done, total: None)
+    report(len(finished), len(tasks))
+    missing = [number for number in range(len(tasks)) if number not in finished]
+    results = run_tasks(
+        make_shard, [tasks[number] for number in missing],
+        kind=workers.executor, workers=workers.number, ray_address=workers.ray_address,
+    )  # fmt: skip
     for done, (task, shard) in enumerate(results, len(finished) + 1):
         put_shard(folder, missing[task], shard)
-        report(done, content.num_shards)
+        report(done, len(tasks))
 
 
 def _make_shard(task: _ShardTask) -> bytes:
@@ -160,10 +176,10 @@ def code_version() -> str:
     return source_hash(here, here.parent.parent / "placer")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Enums and tuples as JSON holds them."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return getattr(value, "value", value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,9 +15,9 @@ from placer.decision import Decisions
 from placer.errors import DoesNotFitError, InputError
 from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost
-from placer.lowering import draw_spec, lower
+from placer.lowering import SECTION, draw_section, draw_spec, lower
 from placer.netlist import Netlist
-from placer.simulation import PRECISE_LIMITS, Status, simulate_stack
+from placer.simulation import Status, label_limits, simulate_stack
 from placer.simulation.engine import Outcome
 from placer.workloads import build
 
@@ -83,11 +82,13 @@ def _draw(
     failures: list[str],
 ) -> tuple[Netlist, dict[str, Any]]:
     for _ in range(MAX_DRAWS):
-        spec, fill = draw_spec(fabric, family, options.sample_cycles, rng)
         try:
+            if family == SECTION:
+                return draw_section(fabric, rng)
+            spec, fill = draw_spec(fabric, family, options.sample_cycles, rng)
             netlist = lower(fabric, build(spec), fill)
         except DoesNotFitError as error:
-            failures.append(f"does not fit: {family} {json.dumps(asdict(spec))}: {error}")
+            failures.append(f"does not fit: {error}")
             continue
         return netlist, {"family": family, **asdict(spec), "fill": fill}
     raise InputError(
@@ -126,7 +127,7 @@ def _anneals(counts: dict[Phase, int]) -> Iterator[list[Phase]]:
 
 def _simulate(fabric: Fabric, netlist: Netlist, found: list[Found]) -> Outcome:
     decisions = Decisions.concatenate(f.decision for f in found)
-    return simulate_stack(fabric, netlist, decisions, PRECISE_LIMITS)
+    return simulate_stack(fabric, netlist, decisions, label_limits(netlist.bound_cycles))
 
 
 def label(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from costmodel.dataset.records import NetlistSamples, Phase
 from costmodel.dataset.schema import (
-    DECISIONS_FILE,
-    NETLISTS_FILE,
+    FABRIC_TABLES,
     Metadata,
     TableFile,
+    TablePair,
     require_same_origin,
 )
 from costmodel.dataset.tables import samples_from
@@ -38,47 +38,42 @@ class Index:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
-    """A dataset in a folder; `len` is its number of decisions.
-
-        dataset = Dataset.open("data/dataset", [load_fabric("small")])
-        for samples in dataset.each_netlist(): ...
+class Tables:
+    """Both tables of a dataset in a folder, of whichever pair; `len` is its number of decisions.
 
     Decisions are numbered netlist by netlist: those of netlist i are `first_decision[i]` up to
     `first_decision[i + 1]`. It can be sent to other processes; no file stays open.
     """
 
     folder: Path
+    pair: TablePair
     metadata: Metadata
     families: tuple[str, ...]  # [num_netlists]
     fingerprints: tuple[str, ...]  # [num_netlists]
     first_decision: NDArray[np.int64]  # [num_netlists + 1]
-    fabrics: dict[str, Fabric]
     netlists_file: TableFile
     decisions_file: TableFile
 
-    @classmethod
-    def open(cls, folder: str | Path, fabrics: Iterable[Fabric] = ()) -> Dataset:
+    @staticmethod
+    def read(folder: str | Path, pair: TablePair) -> Tables:
         """Read the footers and the list of netlists.
 
-        Decisions of netlists that were lowered for one of `fabrics` are checked against it when
-        they are read; sites and links of others may be out of range.
         Raises InputError when the folder holds no complete dataset of this version.
         """
         folder = Path(folder)
-        netlists = _open_table(folder, NETLISTS_FILE)
-        decisions = _open_table(folder, DECISIONS_FILE)
+        netlists = _open_table(folder, pair.netlists)
+        decisions = _open_table(folder, pair.decisions)
         require_same_origin(decisions.metadata, netlists.metadata, decisions.label)
         names = ["netlist_id", "family", "fingerprint", "num_decisions"]
         columns = netlists.read_columns(names).to_pydict()
         _require_pair(netlists, decisions, columns["netlist_id"], columns["num_decisions"])
-        return cls(
+        return Tables(
             folder=folder,
+            pair=pair,
             metadata=netlists.metadata,
             families=tuple(columns["family"]),
             fingerprints=tuple(columns["fingerprint"]),
             first_decision=np.cumsum([0, *columns["num_decisions"]], dtype=np.int64),
-            fabrics={fabric.name: fabric for fabric in fabrics},
             netlists_file=netlists,
             decisions_file=decisions,
         )
@@ -89,6 +84,39 @@ class Dataset:
     @property
     def num_netlists(self) -> int:
         return len(self.families)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of the table of netlists followed by that of decisions."""
+        digest = hashlib.sha256()
+        for name in self.pair:
+            with open(self.folder / name, "rb") as file:
+                while chunk := file.read(_HASH_CHUNK_BYTES):
+                    digest.update(chunk)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset(Tables):
+    """Decisions on fabrics.
+
+    dataset = Dataset.open("data/dataset", [load_fabric("small")])
+    for samples in dataset.each_netlist(): ...
+    """
+
+    fabrics: dict[str, Fabric]
+
+    @classmethod
+    def open(cls, folder: str | Path, fabrics: Iterable[Fabric] = ()) -> Dataset:
+        """Read the footers and the list of netlists.
+
+        Decisions of netlists that were lowered for one of `fabrics` are checked against it when
+        they are read; sites and links of others may be out of range.
+        Raises InputError when the folder holds no complete dataset of this version.
+        """
+        tables = Tables.read(folder, FABRIC_TABLES)
+        known = {field.name: getattr(tables, field.name) for field in fields(tables)}
+        return cls(**known, fabrics={fabric.name: fabric for fabric in fabrics})
 
     @cached_property
     def index(self) -> Index:
@@ -120,16 +148,6 @@ class Dataset:
         """The samples of one netlist after the other."""
         return (self.samples(netlist_id) for netlist_id in range(self.num_netlists))
 
-    @cached_property
-    def content_hash(self) -> str:
-        """SHA-256 of netlists.parquet followed by decisions.parquet."""
-        digest = hashlib.sha256()
-        for name in (NETLISTS_FILE, DECISIONS_FILE):
-            with open(self.folder / name, "rb") as file:
-                while chunk := file.read(_HASH_CHUNK_BYTES):
-                    digest.update(chunk)
-        return digest.hexdigest()
-
     def _require_on_fabric(self, samples: NetlistSamples) -> None:
         fabric = self.fabrics.get(samples.netlist.fabric)
         if fabric is not None:
@@ -140,7 +158,7 @@ class Dataset:
         label = self.decisions_file.label
         expected = np.repeat(np.arange(self.num_netlists), np.diff(self.first_decision))
         if not np.array_equal(index.netlist_id, expected):
-            raise InputError(f"{label}: netlist_id is not in the order of {NETLISTS_FILE}")
+            raise InputError(f"{label}: netlist_id is not in the order of {self.pair.netlists}")
         unknown = set(np.unique(index.phase).tolist()) - {phase.value for phase in Phase}
         if unknown:
             raise InputError(f"{label}: unknown phase {min(unknown)!r}")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +22,23 @@ KIND = "dataflow-costmodel dataset"
 SCHEMA_VERSION = 1
 NETLISTS_FILE = "netlists.parquet"
 DECISIONS_FILE = "decisions.parquet"
+KERNEL_GRAPHS_FILE = "kernel_graphs.parquet"
+MAPPINGS_FILE = "mappings.parquet"
+
+
+class TablePair(NamedTuple):
+    """File names of what is placed and of how it is placed.
+
+    Both tables of either pair have the columns that splits and learners read: netlist_id, family,
+    fingerprint, num_decisions; netlist_id, phase, throughput, heuristic.
+    """
+
+    netlists: str
+    decisions: str
+
+
+FABRIC_TABLES = TablePair(NETLISTS_FILE, DECISIONS_FILE)
+WAFER_TABLES = TablePair(KERNEL_GRAPHS_FILE, MAPPINGS_FILE)  # of mappings of kernels to a wafer
 
 
 def _columns(**types: pa.DataType) -> pa.Schema:
@@ -75,7 +92,38 @@ DECISIONS = _columns(
     unit_port_wait=_list(pa.float32()),
 )
 
-_SCHEMAS = {NETLISTS_FILE: NETLISTS, DECISIONS_FILE: DECISIONS}
+KERNEL_GRAPHS = _columns(
+    netlist_id=pa.int32(),  # position in the dataset
+    family=pa.string(),
+    fingerprint=pa.string(),
+    num_decisions=pa.int32(),
+    seed=_list(pa.int64()),  # of the random generator
+    spec=pa.string(),  # JSON: how the graph was drawn
+    kgraph=pa.string(),  # the graph in the contest's format
+    failures=_list(pa.string()),
+)
+
+MAPPINGS = _columns(
+    netlist_id=pa.int32(),
+    decision=pa.int32(),
+    phase=pa.string(),  # the engine
+    search=pa.string(),  # JSON: its parameters
+    mapping=_list(pa.int32()),  # placer/kernels/mapping_table.py, row by row
+    cycles_per_sample=pa.float64(),
+    throughput=pa.float64(),
+    heuristic=pa.float64(),  # bound / deltaT of the contest
+    wire_length=pa.float64(),  # tiles
+    adapters=pa.int32(),
+    slowest_kernel=pa.float64(),  # bound / cycles of the slowest kernel alone, by its formula
+    kernel_busy=_list(pa.float32()),  # share of the time, per kernel
+)
+
+_SCHEMAS = {
+    NETLISTS_FILE: NETLISTS,
+    DECISIONS_FILE: DECISIONS,
+    KERNEL_GRAPHS_FILE: KERNEL_GRAPHS,
+    MAPPINGS_FILE: MAPPINGS,
+}
 # Measured on attention blocks: 2.0 kB per decision on an 8x8 fabric.
 _DICTIONARY = ["phase", "search", "channels.list.element", "parents.list.element"]
 _SPLIT_BYTES = ["sites", "route_start", "links"]

@@ -33,7 +33,6 @@ from placer.heuristic import MAX_DOUBLINGS, HeuristicCost, Rules
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
-from placer.simulation import PRECISE_LIMITS
 from placer.simulation.engine import Outcome
 
 # Acceptance rates that separate the phases of an anneal.
@@ -115,7 +114,7 @@ class Explorer:
 
         What a search asks for when it is nearly done, simulated as labels are.
         """
-        cost = _Recorder(SimulatorCost(self._fabric, PRECISE_LIMITS))
+        cost = _Recorder(SimulatorCost(self._fabric))
         begin = start_of(self._fabric, start, self._is_allowed)
         mix, reach = self._draw_options().moves, int(self._rng.integers(1, self._fabric.columns))
         search = BatchedSearch(

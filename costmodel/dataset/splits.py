@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.loader import Dataset
+from costmodel.dataset.loader import Tables
+from costmodel.dataset.schema import FABRIC_TABLES, TablePair
 from placer.errors import InputError
 from placer.files import parse_object, read_text, write_atomic
 
@@ -83,7 +84,7 @@ class Splits:
         return Fold(train=np.flatnonzero(~is_test), test=np.flatnonzero(is_test))
 
 
-def make_splits(dataset: Dataset, num_folds: int = DEFAULT_FOLDS) -> Splits:
+def make_splits(dataset: Tables, num_folds: int = DEFAULT_FOLDS) -> Splits:
     """Splits that depend on the dataset and its seed only.
 
     Raises InputError when there are fewer different netlists than folds.
@@ -123,13 +124,13 @@ def write_splits(folder: str | Path, splits: Splits) -> None:
     write_atomic(Path(folder) / SPLITS_FILE, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def read_splits(folder: str | Path) -> Splits:
+def read_splits(folder: str | Path, pair: TablePair = FABRIC_TABLES) -> Splits:
     """The splits of the dataset in `folder`.
 
     Raises InputError when there are none, or they are of another version or dataset.
     """
     path = Path(folder) / SPLITS_FILE
-    dataset = Dataset.open(folder)
+    dataset = Tables.read(folder, pair)
     try:
         document = parse_object(read_text(path))
         _require_origin(document, dataset)
@@ -151,7 +152,7 @@ def read_splits(folder: str | Path) -> Splits:
 
 
 def _splits_of(
-    dataset: Dataset, num_folds: int, *, random: NDArray[np.int64], graph: NDArray[np.int64]
+    dataset: Tables, num_folds: int, *, random: NDArray[np.int64], graph: NDArray[np.int64]
 ) -> Splits:
     families, family = np.unique(np.array(dataset.families, np.str_), return_inverse=True)
     sizes = np.diff(dataset.first_decision)
@@ -207,7 +208,7 @@ def _groups(
     return sorted(shuffled, key=len, reverse=True)
 
 
-def _require_origin(document: dict[str, Any], dataset: Dataset) -> None:
+def _require_origin(document: dict[str, Any], dataset: Tables) -> None:
     for name, wanted in (("kind", KIND), ("schema", SCHEMA_VERSION)):
         if document.get(name) != wanted:
             raise InputError(f"{name} is {document.get(name)!r:.60}, needed {wanted!r}")
@@ -234,7 +235,7 @@ def _read_folds(
     return np.array(values, np.int64)
 
 
-def _require_no_leak(splits: Splits, dataset: Dataset) -> None:
+def _require_no_leak(splits: Splits, dataset: Tables) -> None:
     pairs = set(zip(dataset.fingerprints, splits.graph.tolist(), strict=True))
     if len(pairs) != len(set(dataset.fingerprints)):
         raise InputError("graph has equal netlists in different folds")

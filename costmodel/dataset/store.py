@@ -15,21 +15,21 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from costmodel.dataset.loader import Dataset
+from costmodel.dataset.loader import Tables
 from costmodel.dataset.records import NetlistSamples
 from costmodel.dataset.schema import (
-    DECISIONS_FILE,
-    NETLISTS_FILE,
+    FABRIC_TABLES,
     DamagedFileError,
     Metadata,
     TableFile,
+    TablePair,
     open_writer,
     require_same_origin,
 )
@@ -48,17 +48,25 @@ def shard_bytes(samples: Sequence[NetlistSamples], metadata: Metadata) -> bytes:
 
     Raises InputError for samples that are not consistent.
     """
+    rows = ((netlist_row(item), decision_rows(item)) for item in samples)
+    return pack_shard(rows, metadata, FABRIC_TABLES)
+
+
+def pack_shard(
+    rows: Iterable[tuple[pa.Table, pa.Table]], metadata: Metadata, pair: TablePair
+) -> bytes:
+    """A shard of rows for both tables, netlist by netlist."""
     netlists, decisions = io.BytesIO(), io.BytesIO()
     with (
-        open_writer(netlists, NETLISTS_FILE, metadata) as netlist_writer,
-        open_writer(decisions, DECISIONS_FILE, metadata) as decision_writer,
+        open_writer(netlists, pair.netlists, metadata) as netlist_writer,
+        open_writer(decisions, pair.decisions, metadata) as decision_writer,
     ):
-        for item in samples:
-            netlist_writer.write_table(netlist_row(item))
-            decision_writer.write_table(decision_rows(item))
+        for netlist, of_netlist in rows:
+            netlist_writer.write_table(netlist)
+            decision_writer.write_table(of_netlist)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
-        for name, table in ((NETLISTS_FILE, netlists), (DECISIONS_FILE, decisions)):
+        for name, table in zip(pair, (netlists, decisions), strict=True):
             entry = zipfile.ZipInfo(name, _ZIP_EPOCH)
             entry.create_system = 3  # else it depends on the machine
             file.writestr(entry, table.getvalue())
@@ -71,38 +79,41 @@ def put_shard(folder: Path, number: int, content: bytes) -> None:
     write_atomic(_shard_path(folder, number), content)
 
 
-def finished_shards(folder: Path, metadata: Metadata) -> set[int]:
+def finished_shards(folder: Path, metadata: Metadata, pair: TablePair = FABRIC_TABLES) -> set[int]:
     """Numbers of the shards that are complete; a damaged one is as good as none.
 
     Raises InputError when one was made with other settings, seed, code or schema.
     """
-    return {number for number in _shard_numbers(folder) if _is_complete(folder, number, metadata)}
+    numbers = _shard_numbers(folder)
+    return {number for number in numbers if _is_complete(folder, number, metadata, pair)}
 
 
-def is_merged(folder: Path, metadata: Metadata) -> bool:
+def is_merged(folder: Path, metadata: Metadata, pair: TablePair = FABRIC_TABLES) -> bool:
     """Whether the two tables are there, complete.
 
     Raises InputError when they were made with other settings, seed, code or schema.
     """
     try:
-        dataset = Dataset.open(folder)
+        dataset = Tables.read(folder, pair)
     except DamagedFileError:
         return False
     require_same_origin(dataset.metadata, metadata, f"dataset {folder}")
     return True
 
 
-def merge(folder: Path, num_shards: int, metadata: Metadata) -> None:
+def merge(
+    folder: Path, num_shards: int, metadata: Metadata, pair: TablePair = FABRIC_TABLES
+) -> None:
     """Make the two tables from shards 0 to num_shards - 1, then remove the shards.
 
     The shards go only after both tables are safely on the disk. After a crash it can be called
     again. Raises InputError when shards are missing or of other origin, OSError when the tables
     cannot be written.
     """
-    if not is_merged(folder, metadata):
-        _require_shards(folder, num_shards, metadata)
+    if not is_merged(folder, metadata, pair):
+        _require_shards(folder, num_shards, metadata, pair)
         try:
-            _write_tables(folder, num_shards, metadata)
+            _write_tables(folder, num_shards, metadata, pair)
             _sync_folder(folder)
         except OSError as error:
             raise OSError(
@@ -128,22 +139,22 @@ class _Shard:
     decisions: TableFile
 
 
-def _read_shard(folder: Path, number: int, metadata: Metadata) -> _Shard:
+def _read_shard(folder: Path, number: int, metadata: Metadata, pair: TablePair) -> _Shard:
     """Raises DamagedFileError, or InputError when it is of other origin."""
     path = _shard_path(folder, number)
     tables = []
-    for name, content in zip((NETLISTS_FILE, DECISIONS_FILE), _unpack(path), strict=True):
+    for name, content in zip(pair, _unpack(path, pair), strict=True):
         table = TableFile.open(pa.py_buffer(content), name, f"{name} in {path}")
         require_same_origin(table.metadata, metadata, f"shard {path}")
         tables.append(table)
     return _Shard(*tables)
 
 
-def _unpack(path: Path) -> list[bytes]:
+def _unpack(path: Path, pair: TablePair) -> list[bytes]:
     """The files in a shard; the archive's checksums tell damage."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return [archive.read(name) for name in (NETLISTS_FILE, DECISIONS_FILE)]
+            return [archive.read(name) for name in pair]
     except PermissionError as error:
         raise InputError(f"shard {path} cannot be read: {error.strerror}") from error
     except (
@@ -157,16 +168,16 @@ def _unpack(path: Path) -> list[bytes]:
         raise DamagedFileError(f"shard {path} is damaged: {error}") from error
 
 
-def _is_complete(folder: Path, number: int, metadata: Metadata) -> bool:
+def _is_complete(folder: Path, number: int, metadata: Metadata, pair: TablePair) -> bool:
     try:
-        _read_shard(folder, number, metadata)
+        _read_shard(folder, number, metadata, pair)
     except DamagedFileError:
         return False
     return True
 
 
-def _require_shards(folder: Path, num_shards: int, metadata: Metadata) -> None:
-    finished, needed = finished_shards(folder, metadata), set(range(num_shards))
+def _require_shards(folder: Path, num_shards: int, metadata: Metadata, pair: TablePair) -> None:
+    finished, needed = finished_shards(folder, metadata, pair), set(range(num_shards))
     for what, numbers in (("missing or damaged", needed - finished), ("extra", finished - needed)):
         if numbers:
             raise InputError(
@@ -175,17 +186,17 @@ def _require_shards(folder: Path, num_shards: int, metadata: Metadata) -> None:
             )
 
 
-def _write_tables(folder: Path, num_shards: int, metadata: Metadata) -> None:
+def _write_tables(folder: Path, num_shards: int, metadata: Metadata, pair: TablePair) -> None:
     with ExitStack() as stack:
-        # The last to be opened is the first to be finished: netlists.parquet comes last and
-        # so tells that decisions.parquet is complete.
-        netlists = stack.enter_context(new_file(folder / NETLISTS_FILE))
-        netlist_writer = stack.enter_context(open_writer(netlists, NETLISTS_FILE, metadata))
-        decisions = stack.enter_context(new_file(folder / DECISIONS_FILE))
-        decision_writer = stack.enter_context(open_writer(decisions, DECISIONS_FILE, metadata))
+        # The last to be opened is the first to be finished: the table of netlists comes last and
+        # so tells that that of decisions is complete.
+        netlists = stack.enter_context(new_file(folder / pair.netlists))
+        netlist_writer = stack.enter_context(open_writer(netlists, pair.netlists, metadata))
+        decisions = stack.enter_context(new_file(folder / pair.decisions))
+        decision_writer = stack.enter_context(open_writer(decisions, pair.decisions, metadata))
         num_netlists = 0
         for number in range(num_shards):
-            shard = _read_shard(folder, number, metadata)
+            shard = _read_shard(folder, number, metadata, pair)
             for group in range(shard.netlists.num_row_groups):
                 row = shard.netlists.read_group(group)
                 _require_position(row["netlist_id"][0].as_py(), num_netlists, number)

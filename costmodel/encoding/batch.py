@@ -54,10 +54,10 @@ class Batch:
 
 def make_batch(data: GraphSet, ids: LongArray) -> Batch:
     """The decisions `ids`, in that order."""
-    netlist = data.netlist_of[ids]
-    units = _Rows.of(data.unit_start, netlist)
-    flows = _Rows.of(data.flow_start, netlist)
-    ends = _Rows.of(data.end_start, netlist)
+    facts = data.facts_of[ids]
+    units = _Rows.of(data.unit_start, facts)
+    flows = _Rows.of(data.flow_start, facts)
+    ends = _Rows.of(data.end_start, facts)
     placed, hops = _Rows.of(data.placed_start, ids), _Rows.of(data.hops_start, ids)
     visits, lanes = _Rows.of(data.visit_start, ids), _Rows.of(data.lane_start, ids)
     links = _Rows.of(data.link_start, ids)
@@ -65,7 +65,7 @@ def make_batch(data: GraphSet, ids: LongArray) -> Batch:
     first_switch = np.cumsum(switches) - switches
     arrays = {
         "log_throughput": data.log_throughput[ids],
-        "graph": netlist,
+        "graph": data.netlist_of[ids],
         "num_units": units.size,
         "num_flows": flows.size,
         "num_lanes": lanes.size,

@@ -25,8 +25,6 @@ from placer.routing.arrays import Flows, flows_of, require_routes, require_sites
 IntArray = NDArray[np.int32]
 LongArray = NDArray[np.int64]
 
-LANE_KINDS = 3  # between switches, unit to switch, switch to unit
-
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -40,7 +38,7 @@ class Encoded:
     visit_lane: IntArray  # [num_visits]
     visit_before: IntArray  # [num_visits] lane that the vectors come from, -1 for the first
     lane_start: LongArray  # [num_decisions + 1]
-    lane_kind: IntArray  # [num_lanes] 0 .. LANE_KINDS - 1
+    lane_kind: IntArray  # [num_lanes] 0 .. features.LANE_KINDS - 1
     lane_link: IntArray  # [num_lanes]
     link_start: LongArray  # [num_decisions + 1]
     link_from: IntArray  # [num_links] switch, -1: a unit

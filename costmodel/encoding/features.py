@@ -36,6 +36,35 @@ UNIT_ANNOTATIONS = (
 FLOW_FACTS = ("log_targets", "from_compute", "from_memory", "from_port", "stage_distance")
 FLOW_ANNOTATIONS = ("load", "log_load", "log_tokens", "read_cycles", "log_bound")
 
+
+@dataclass(frozen=True, slots=True)
+class FeatureSchema:
+    """The columns that networks read; `flow` networks are built for one of these."""
+
+    version: int | str  # a model refuses what was encoded with another one
+    unit_facts: tuple[str, ...]
+    unit_annotations: tuple[str, ...]  # columns behind the facts; networks can do without them
+    flow_facts: tuple[str, ...]
+    flow_annotations: tuple[str, ...]
+    ops: tuple[str, ...]  # operations of units
+    num_stages: int
+    lane_kinds: int
+
+    @property
+    def num_unit_columns(self) -> int:
+        return len(self.unit_facts) + len(self.unit_annotations)
+
+    @property
+    def num_flow_columns(self) -> int:
+        return len(self.flow_facts) + len(self.flow_annotations)
+
+
+LANE_KINDS = 3  # between switches, unit to switch, switch to unit
+FABRIC_FEATURES = FeatureSchema(
+    FEATURE_VERSION, UNIT_FACTS, UNIT_ANNOTATIONS, FLOW_FACTS, FLOW_ANNOTATIONS, OPS,
+    MAX_STAGE + 1, LANE_KINDS,
+)  # fmt: skip
+
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int32]
 

@@ -1,8 +1,9 @@
 """Encoded decisions of any number of netlists in flat arrays, in memory or in files.
 
-What belongs to a netlist is stored once, what belongs to a decision is joined by its netlist; the
-rows of netlist or decision i of a table start at `start[i]`. Batches are cut out by offset
-arithmetic (batch.py). Files are memory-mapped, so a dataset of any size needs little memory.
+Facts about units and flows are stored once for all decisions that share them (`facts_of`): on a
+fabric, those of a netlist. The rows of facts or decision i of a table start at `start[i]`. Batches
+are cut out by offset arithmetic (batch.py). Files are memory-mapped, so a dataset of any size needs
+little memory.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ class GraphSet:
     """See `NetlistFeatures` and `Encoded` for the meaning of the columns."""
 
     netlist_of: LongArray  # [num_decisions]
+    facts_of: LongArray  # [num_decisions] whose rows of units, flows and ends count
     log_throughput: FloatArray  # [num_decisions] NaN where there is no label
-    unit_start: LongArray  # [num_netlists + 1]
+    unit_start: LongArray  # [num_facts + 1]
     unit: FloatArray
     unit_op: IntArray
     unit_stage: IntArray
-    flow_start: LongArray  # [num_netlists + 1]
+    flow_start: LongArray  # [num_facts + 1]
     flow: FloatArray
     flow_source: IntArray
-    end_start: LongArray  # [num_netlists + 1]
+    end_start: LongArray  # [num_facts + 1]
     end_flow: IntArray
     end_unit: IntArray
     hops_start: LongArray  # [num_decisions + 1] of end_hops
@@ -79,13 +81,21 @@ def graph_set(parts: Iterable[tuple[NetlistFeatures, Encoded]]) -> GraphSet:
 
 def encode_dataset(dataset: Dataset, fabric: Fabric, folder: Path) -> GraphSet:
     """All decisions of a dataset with their labels, in files in `folder`; used again if there."""
-    meta = {"features": FEATURE_VERSION, "dataset": dataset.content_hash}
-    folder = folder / f"encoded-{FEATURE_VERSION}-{dataset.content_hash[:16]}"
+    parts = _labelled_parts(dataset, fabric)
+    return stored_graph_set(parts, FEATURE_VERSION, dataset.content_hash, folder)
+
+
+def stored_graph_set(
+    parts: Iterator[dict[str, NDArray[Any]]], version: int | str, content_hash: str, folder: Path
+) -> GraphSet:
+    """Parts of netlists (`_columns` says of what) in files in `folder`; used again if there."""
+    meta = {"features": version, "dataset": content_hash}
+    folder = folder / f"encoded-{str(version).replace(' ', '-')}-{content_hash[:16]}"
     if not _is_complete(folder, meta):
         make_folder(folder.parent)
         temporary = Path(tempfile.mkdtemp(prefix=".encoded-", dir=folder.parent))
         try:
-            _write(_labelled_parts(dataset, fabric), temporary, meta)
+            _write(parts, temporary, meta)
             if not _is_complete(folder, meta):  # no other process was faster
                 shutil.rmtree(folder, ignore_errors=True)
                 temporary.rename(folder)
@@ -107,7 +117,7 @@ def _labelled_parts(dataset: Dataset, fabric: Fabric) -> Iterator[dict[str, NDAr
 
 
 def _columns(features: NetlistFeatures, encoded: Encoded) -> dict[str, NDArray[Any]]:
-    """The part of one netlist. `*_start` hold sizes here, `netlist_of` zeros."""
+    """The part of one netlist. `*_start` hold sizes here; numbers count from 0."""
     num, num_units = encoded.unit_switch.shape
     columns: dict[str, NDArray[Any]] = {
         name: getattr(source, name)
@@ -118,6 +128,7 @@ def _columns(features: NetlistFeatures, encoded: Encoded) -> dict[str, NDArray[A
     columns |= {name: np.diff(getattr(encoded, name)) for name in _VISIT_STARTS}
     return columns | {
         "netlist_of": np.zeros(num, np.int64),
+        "facts_of": np.zeros(num, np.int64),
         "log_throughput": np.full(num, np.nan, np.float32),
         "unit_start": np.array([num_units]),
         "flow_start": np.array([len(features.flow)]),
@@ -132,14 +143,18 @@ def _columns(features: NetlistFeatures, encoded: Encoded) -> dict[str, NDArray[A
 
 _VISIT_STARTS = ("visit_start", "lane_start", "link_start")
 _NAMES = tuple(field.name for field in fields(GraphSet))
-_SMALL = tuple(name for name in _NAMES if name.endswith("_start"))
+_STARTS = tuple(name for name in _NAMES if name.endswith("_start"))
+_SMALL = (*_STARTS, "netlist_of", "facts_of")
 
 
 def _join(parts: list[dict[str, NDArray[Any]]]) -> GraphSet:
     """Sizes become starts."""
     columns = {name: np.concatenate([part[name] for part in parts]) for name in _NAMES}
-    columns["netlist_of"] = np.repeat(np.arange(len(parts)), [len(p["netlist_of"]) for p in parts])
-    for name in _SMALL:
+    sizes = [len(part["netlist_of"]) for part in parts]
+    columns["netlist_of"] = np.repeat(np.arange(len(parts)), sizes)
+    num_facts = np.array([len(part["unit_start"]) for part in parts])
+    columns["facts_of"] += np.repeat(np.cumsum(num_facts) - num_facts, sizes)
+    for name in _STARTS:
         columns[name] = np.cumsum([0, *columns[name]], dtype=np.int64)
     return GraphSet(**columns)
 
@@ -152,8 +167,8 @@ def _write(parts: Iterator[dict[str, NDArray[Any]]], folder: Path, meta: dict[st
         files = {name: stack.enter_context(open(folder / name, "wb")) for name in _NAMES}
         for part in parts:
             empty = {name: column[:0] for name, column in part.items()}
-            small.append(empty | {name: part[name] for name in (*_SMALL, "netlist_of")})
-            for name in set(_NAMES) - {*_SMALL, "netlist_of"}:
+            small.append(empty | {name: part[name] for name in _SMALL})
+            for name in set(_NAMES) - set(_SMALL):
                 files[name].write(np.ascontiguousarray(part[name]).tobytes())
         joined = _join(small)
         for name in _NAMES:

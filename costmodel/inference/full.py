@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,29 +37,50 @@ def predict_encoded(
     result = np.zeros((len(encoded), len(networks), 2))
     if not len(encoded):
         return result
-    weights = weights_of(networks, int(encoded.end_hops.max(initial=0)))
-    wiring = wiring_of(features)
-    num_lanes = int(np.diff(encoded.lane_start).max())
-    num_links = int(np.diff(encoded.link_start).max())
-    num_visits = int(np.diff(encoded.visit_start).max())
-    starts = np.zeros(len(features.flow), np.int64)
-    routes = empty_routes(
-        np.zeros(num_lanes, np.int32), np.zeros(num_lanes, np.int32), starts, num_visits,
-        len(features.end_unit),
-    )  # fmt: skip
-    rows = empty_rows(weights, wiring, num_lanes, facts_of(networks, features))
-    scratch = empty_scratch(weights, wiring, num_lanes, num_links)
-    tell_units(weights, rows, scratch)
-    _predict_all(
-        weights, wiring, routes, rows, scratch, encoded.visit_start, encoded.visit_flow,
-        encoded.visit_lane, encoded.visit_before, encoded.lane_start, encoded.lane_kind,
-        encoded.lane_link, encoded.end_hops, result,
+    room = Room(
+        num_lanes=int(np.diff(encoded.lane_start).max()),
+        num_links=int(np.diff(encoded.link_start).max()),
+        num_visits=int(np.diff(encoded.visit_start).max()),
+        max_hops=int(encoded.end_hops.max(initial=0)),
+    )
+    full = FullPass(networks, features, room)
+    predict_all(
+        *full.state, encoded.visit_start, encoded.visit_flow, encoded.visit_lane,
+        encoded.visit_before, encoded.lane_start, encoded.lane_kind, encoded.lane_link,
+        encoded.end_hops, result,
     )  # fmt: skip
     return result
 
 
+class Room(NamedTuple):
+    """The most that a decision has of everything."""
+
+    num_lanes: int
+    num_links: int
+    num_visits: int
+    max_hops: int
+
+
+class FullPass:
+    """What a full pass over the decisions of one netlist works on."""
+
+    def __init__(
+        self, networks: Sequence[FlowNetwork], features: NetlistFeatures, room: Room
+    ) -> None:
+        weights, wiring = weights_of(networks, room.max_hops), wiring_of(features)
+        lanes = np.zeros(room.num_lanes, np.int32)
+        routes = empty_routes(
+            lanes, lanes.copy(), np.zeros(len(features.flow), np.int64), room.num_visits,
+            len(features.end_unit),
+        )  # fmt: skip
+        rows = empty_rows(weights, wiring, room.num_lanes, facts_of(networks, features))
+        scratch = empty_scratch(weights, wiring, room.num_lanes, room.num_links)
+        tell_units(weights, rows, scratch)
+        self.state = weights, wiring, routes, rows, scratch
+
+
 @hot_loop
-def _predict_all(
+def predict_all(
     weights: Weights,
     wiring: Wiring,
     routes: Routes,

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from costmodel.encoding import NetlistFeatures
-from costmodel.encoding.encode import LANE_KINDS
-from costmodel.encoding.features import FLOW_FACTS, UNIT_FACTS
 from costmodel.inference.vectors import FloatArray, aligned_zeros, padded
 from costmodel.networks.flow import FlowNetwork, LaneUpdate, Pooling, Round
 from placer.errors import InputError
@@ -53,7 +51,7 @@ class Weights(NamedTuple):
     unit_norm: FloatArray  # [2, W]
     # [M, ...]
     zeros: FloatArray  # [largest width] in place of a bias
-    lane_kind: FloatArray  # [LANE_KINDS, D] level 0 of a lane that one flow uses
+    lane_kind: FloatArray  # [lane kinds, D] level 0 of a lane that one flow uses
     lane_sharing: FloatArray  # [1, D] what the logarithm of the visits adds
     first_hops: FloatArray  # [num hops, W] what the farthest end adds to a flow at level 0
     first_near: FloatArray  # [1, W] what an end next to the source adds
@@ -108,8 +106,8 @@ def _facts(network: FlowNetwork, features: NetlistFeatures) -> tuple[FloatArray,
     unit = network.unit_normaliser(torch.from_numpy(features.unit))
     flow = network.flow_normaliser(torch.from_numpy(features.flow))
     if not config.annotations:
-        unit[:, len(UNIT_FACTS) :] = 0
-        flow[:, len(FLOW_FACTS) :] = 0
+        unit[:, len(network.features.unit_facts) :] = 0
+        flow[:, len(network.features.flow_facts) :] = 0
     unit = network.unit(unit)
     if config.node_embedding:
         unit = unit + network.op(torch.from_numpy(features.unit_op))
@@ -137,12 +135,13 @@ def _member(network: FlowNetwork, hops: Tensor) -> dict[str, NDArray[np.float32]
     far[:, 2] = 0
     near = hop_weights[2:] * config.edge_embedding
     lane_columns = network.lane.weight.T * config.edge_embedding
+    lane_kinds = network.features.lane_kinds
     readout = network.readout
     pooled, body = _linear(readout.body, 0), _linear(readout.body, 2)
     return arrays | {
         "zeros": np.zeros(3 * max(wide, deep), np.float32),
-        "lane_kind": _pad(lane_columns[:LANE_KINDS] + network.lane.bias, None, deep),
-        "lane_sharing": _pad(lane_columns[LANE_KINDS:], None, deep),
+        "lane_kind": _pad(lane_columns[:lane_kinds] + network.lane.bias, None, deep),
+        "lane_sharing": _pad(lane_columns[lane_kinds:], None, deep),
         "first_hops": _pad(far @ hop_weights, None, wide),
         "first_near": _pad(near, 1, wide),
         "flow_second": _pad(second.weight.T, wide, wide),
@@ -162,7 +161,7 @@ def _template(network: FlowNetwork) -> FlowNetwork:
     """A network with at least one round, for the shapes."""
     if network.config.rounds:
         return network
-    return FlowNetwork(replace(network.config, rounds=1))
+    return FlowNetwork(replace(network.config, rounds=1), network.features)
 
 
 def _round(network: FlowNetwork, number: int, hops: Tensor) -> dict[str, NDArray[np.float32]]:

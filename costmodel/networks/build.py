@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from costmodel.encoding.features import FABRIC_FEATURES, FeatureSchema
 from costmodel.networks.flow import FlowConfig, FlowNetwork
 from costmodel.networks.guha import GuhaConfig, GuhaNetwork
 from placer.errors import InputError
@@ -18,11 +19,17 @@ NetworkConfig = FlowConfig | GuhaConfig
 _KINDS: dict[str, type[FlowConfig] | type[GuhaConfig]] = {"flow": FlowConfig, "guha": GuhaConfig}
 
 
-def build_network(config: NetworkConfig, seed: int) -> nn.Module:
-    """A network with random weights."""
+def build_network(
+    config: NetworkConfig, seed: int, features: FeatureSchema = FABRIC_FEATURES
+) -> nn.Module:
+    """A network with random weights. Raises InputError when it does not read such features."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return FlowNetwork(config) if isinstance(config, FlowConfig) else GuhaNetwork(config)
+        if isinstance(config, FlowConfig):
+            return FlowNetwork(config, features)
+        if features is not FABRIC_FEATURES:
+            raise InputError(f"network guha reads no features {features.version!r}; use model=flow")
+        return GuhaNetwork(config)
 
 
 def describe_network(config: NetworkConfig) -> dict[str, Any]:

@@ -22,15 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from costmodel.encoding.batch import Batch
-from costmodel.encoding.encode import LANE_KINDS
-from costmodel.encoding.features import (
-    FLOW_ANNOTATIONS,
-    FLOW_FACTS,
-    MAX_STAGE,
-    OPS,
-    UNIT_ANNOTATIONS,
-    UNIT_FACTS,
-)
+from costmodel.encoding.features import FABRIC_FEATURES, FeatureSchema
 from costmodel.encoding.graph_set import NUM_STALLS
 from costmodel.networks.output import Normaliser, Output, Readout
 from costmodel.networks.relations import Relations, largest, pool, relations_of, total
@@ -175,17 +167,17 @@ class Round(nn.Module):
 class FlowNetwork(nn.Module):
     """See the text above."""
 
-    def __init__(self, config: FlowConfig) -> None:
+    def __init__(self, config: FlowConfig, features: FeatureSchema = FABRIC_FEATURES) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.features = config, features
         width = config.width
-        self.unit_normaliser = Normaliser(len(UNIT_FACTS) + len(UNIT_ANNOTATIONS))
-        self.flow_normaliser = Normaliser(len(FLOW_FACTS) + len(FLOW_ANNOTATIONS))
-        self.unit = _mlp(len(UNIT_FACTS) + len(UNIT_ANNOTATIONS), width)
-        self.flow = _mlp(len(FLOW_FACTS) + len(FLOW_ANNOTATIONS) + NUM_HOPS, width)
-        self.op = nn.Embedding(len(OPS), width)
-        self.stage = nn.Embedding(MAX_STAGE + 1, width)
-        self.lane = nn.Linear(LANE_KINDS + 1, config.lane_width)
+        self.unit_normaliser = Normaliser(features.num_unit_columns)
+        self.flow_normaliser = Normaliser(features.num_flow_columns)
+        self.unit = _mlp(features.num_unit_columns, width)
+        self.flow = _mlp(features.num_flow_columns + NUM_HOPS, width)
+        self.op = nn.Embedding(len(features.ops), width)
+        self.stage = nn.Embedding(features.num_stages, width)
+        self.lane = nn.Linear(features.lane_kinds + 1, config.lane_width)
         for embedding in (self.op, self.stage):  # what training never shows stays neutral
             nn.init.zeros_(embedding.weight)
         self.rounds = nn.ModuleList(Round(config) for _ in range(config.rounds))
@@ -226,8 +218,8 @@ class FlowNetwork(nn.Module):
         unit_rows = self.unit_normaliser(batch.unit)
         flow_rows = self.flow_normaliser(batch.flow)
         if not config.annotations:
-            unit_rows = _without(unit_rows, len(UNIT_FACTS))
-            flow_rows = _without(flow_rows, len(FLOW_FACTS))
+            unit_rows = _without(unit_rows, len(self.features.unit_facts))
+            flow_rows = _without(flow_rows, len(self.features.flow_facts))
         unit = self.unit(unit_rows)
         if config.node_embedding:
             unit = unit + self.op(batch.unit_op) + self.stage(batch.unit_stage)
@@ -235,7 +227,7 @@ class FlowNetwork(nn.Module):
         if not config.lanes:
             return unit, flow, None
         sharing = torch.log(edges.flow_to_lane.in_degrees().float())[:, None]
-        kind = nn.functional.one_hot(batch.lane_kind.long(), LANE_KINDS).float()
+        kind = nn.functional.one_hot(batch.lane_kind.long(), self.features.lane_kinds).float()
         columns = torch.cat((kind, sharing), dim=1)
         lane = self.lane(columns if config.edge_embedding else torch.zeros_like(columns))
         return unit, flow, lane

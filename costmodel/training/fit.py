@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import signal
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,13 +22,13 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 from torch.utils.data import DataLoader
 
-from costmodel.encoding import FEATURE_VERSION
 from costmodel.labelled import Selection, split_validation
 from costmodel.model import BATCH_SIZE, Model, read_archive
 from costmodel.networks import NetworkConfig, build_network, describe_network
 from costmodel.networks.flow import FlowConfig, FlowNetwork
 from costmodel.training.losses import LossConfig
 from costmodel.training.module import RegressionModule, TrainerConfig
+from costmodel.training.processes import Place, partners
 from costmodel.training.sampler import BatchData, GraphSampler, PlainSampler
 from placer.errors import InputError
 from placer.files import make_folder, read_text, write_atomic
@@ -62,38 +63,69 @@ def fit(
     logger: Logger | None = None,
     callbacks: Sequence[Callback] = (),
     show_progress: bool = False,
+    processes: int = 1,
 ) -> Model:
     """The model of the epoch with the lowest validation loss.
 
     A tenth of the netlists (`trainer.validation_share`) is kept for validation. Checkpoints go to
     `folder` after every epoch; a run that was cut off goes on from the last one when it is started
     again with the same data, settings and seed, with the same result. With `start` its weights and
-    normaliser are tuned on; its network must be that of `config`.
-    Raises InputError when there is nothing to learn from, or `folder` belongs to another run.
+    normaliser are tuned on; its network must be that of `config`. Several processes share every
+    batch, with the same result but for rounding.
+    Raises InputError when there is nothing to learn from, or `folder` belongs to another run, and
+    WorkerCrashError when one of several processes is lost.
     """
     origin = claim(train, config, seed, folder, start)
+    job = (train, config, seed, folder, start)
+    with partners(processes, _fit_here, *job) as place:
+        module, trainer = _fit_here(
+            place, *job, logger=logger, callbacks=callbacks, show_progress=show_progress
+        )
+    best = torch.load(folder / BEST_CHECKPOINT, map_location="cpu", weights_only=True)
+    module.load_state_dict(best["state_dict"])
+    origin["epochs"] = trainer.current_epoch
+    validate = split_validation(train, config.trainer.validation_share, seed)[1]
+    return _calibrated(Model(config.network, module.network.cpu(), 1.0, origin), validate)
+
+
+def _fit_here(
+    place: Place,
+    train: Selection,
+    config: TrainConfig,
+    seed: int,
+    folder: Path,
+    start: Model | None,
+    *,
+    logger: Logger | None = None,
+    callbacks: Sequence[Callback] = (),
+    show_progress: bool = False,
+) -> tuple[RegressionModule, lightning.Trainer]:
+    """The part of one process."""
     learn, validate = split_validation(train, config.trainer.validation_share, seed)
-    if config.trainer.threads is not None:
-        torch.set_num_threads(config.trainer.threads)
-    network = build_network(config.network, seed)
+    _use_threads(config.trainer.threads, place)
+    network = build_network(config.network, seed, train.data.features)
     if start is None:
         _fit_normaliser(network, learn)
     else:
         network.load_state_dict(start.network.state_dict())
     module = RegressionModule(network, config.loss, config.trainer)
-    trainer = _trainer(config.trainer, [*callbacks, *_savers(folder)], logger, show_progress)
+    trainer = _trainer(config.trainer, place, [*callbacks, *_savers(folder)], logger, show_progress)
     last = folder / LAST_CHECKPOINT
     if last.exists():
         _respect_early_stop(trainer, read_archive(last, "remove it to start anew"))
     with _quiet(), _interruptible():
         trainer.fit(
-            module, _learn_loader(learn, config.trainer, seed), _plain_loader(validate),
+            module, _learn_loader(learn, config.trainer, seed, place), _plain_loader(validate),
             ckpt_path=last if last.exists() else None, weights_only=True,
         )  # fmt: skip
-    best = torch.load(folder / BEST_CHECKPOINT, map_location="cpu", weights_only=True)
-    module.load_state_dict(best["state_dict"])
-    origin["epochs"] = trainer.current_epoch
-    return _calibrated(Model(config.network, network.cpu(), 1.0, origin), validate)
+    return module, trainer
+
+
+def _use_threads(threads: int | None, place: Place) -> None:
+    if threads is not None:
+        torch.set_num_threads(threads)
+    elif place.world > 1:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // place.world))
 
 
 def claim(
@@ -105,9 +137,9 @@ def claim(
     """
     learn, validate = split_validation(train, config.trainer.validation_share, seed)
     origin = {
-        "features": FEATURE_VERSION,
+        "features": train.data.features.version,
         "dataset": train.data.content_hash,
-        "fabric": asdict(train.data.fabric),
+        "fabric": asdict(train.data.hardware),
         "num_train": len(learn),
         "num_validation": len(validate),
         "decisions": hashlib.sha256(learn.ids.tobytes() + validate.ids.tobytes()).hexdigest(),
@@ -129,17 +161,20 @@ def claim(
 def _fit_normaliser(network: torch.nn.Module, learn: Selection) -> None:
     if not isinstance(network, FlowNetwork):
         return
-    graphs, netlists = learn.data.graphs, np.unique(learn.netlist)
+    graphs = learn.data.graphs
+    facts = np.unique(graphs.facts_of[learn.ids])
     rows = [
-        np.concatenate([table[start[n] : start[n + 1]] for n in netlists])
+        np.concatenate([table[start[n] : start[n + 1]] for n in facts])
         for table, start in ((graphs.unit, graphs.unit_start), (graphs.flow, graphs.flow_start))
     ]
     network.fit_normaliser(*(torch.from_numpy(row) for row in rows))
 
 
-def _learn_loader(learn: Selection, options: TrainerConfig, seed: int) -> DataLoader[Any]:
+def _learn_loader(
+    learn: Selection, options: TrainerConfig, seed: int, place: Place
+) -> DataLoader[Any]:
     sampler = GraphSampler(
-        learn.ids, learn.netlist, options.graphs_per_batch, options.decisions_per_graph, seed
+        learn.ids, learn.netlist, options.graphs_per_batch, options.decisions_per_graph, seed, place
     )
     return DataLoader(BatchData(learn.data.graphs), batch_size=None, sampler=sampler)
 
@@ -151,6 +186,7 @@ def _plain_loader(selection: Selection) -> DataLoader[Any]:
 
 def _trainer(
     options: TrainerConfig,
+    place: Place,
     callbacks: list[Callback],
     logger: Logger | None,
     show_progress: bool,
@@ -160,7 +196,8 @@ def _trainer(
         return lightning.Trainer(
             max_epochs=options.max_epochs,
             accelerator=options.accelerator,
-            devices=1,
+            devices=place.world,
+            strategy=place.strategy(),
             gradient_clip_val=options.gradient_clip,
             callbacks=[stopping, *callbacks],
             logger=logger if logger is not None else False,

@@ -71,6 +71,19 @@ def losses(output: Output, batch: Batch, config: LossConfig) -> dict[str, Tensor
     return parts
 
 
+def term_counts(batch: Batch, config: LossConfig) -> dict[str, int]:
+    """How many terms each part of `losses` is the mean of."""
+    same = batch.graph[:, None] == batch.graph[None, :]
+    better = batch.log_throughput[:, None] > batch.log_throughput[None, :]
+    counts = {name: len(batch) for name in ("regression", "sigma")}
+    counts["stalls"] = batch.unit_stalls.numel()
+    if config.rank is RankLoss.PAIRWISE:
+        counts["rank"] = int((same & better).sum())
+    elif config.rank is RankLoss.LISTWISE:
+        counts["rank"] = len(torch.unique(batch.graph))
+    return counts
+
+
 def _likelihood(predicted: Tensor, measured: Tensor, log_sigma: Tensor) -> Tensor:
     return (log_sigma + 0.5 * ((predicted - measured) * torch.exp(-log_sigma)) ** 2).mean()
 

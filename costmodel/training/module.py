@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from costmodel.encoding.batch import Batch
 from costmodel.metrics import evaluate
 from costmodel.networks import Output
-from costmodel.training.losses import LossConfig, losses
+from costmodel.training.losses import LossConfig, losses, term_counts
 from placer.errors import InputError
 
 
@@ -69,7 +69,12 @@ class RegressionModule(lightning.LightningModule):
         return result
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        return self._step(batch, "train")
+        parts = losses(self.forward(batch), batch, self.loss)
+        size = len(batch)
+        if self.trainer.world_size > 1:
+            parts, size = self._shared(parts, batch)
+        self._log(parts, "train", size)
+        return torch.stack(list(parts.values())).sum()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         output = self.forward(batch)
@@ -108,10 +113,23 @@ class RegressionModule(lightning.LightningModule):
     ) -> Batch:
         return batch.to(device)
 
-    def _step(self, batch: Batch, stage: str) -> Tensor:
-        parts = losses(self.forward(batch), batch, self.loss)
-        self._log(parts, stage, len(batch))
-        return torch.stack(list(parts.values())).sum()
+    def _shared(self, parts: dict[str, Tensor], batch: Batch) -> tuple[dict[str, Tensor], int]:
+        """Parts whose mean over all processes is that of the whole batch, and its size.
+
+        Each is the mean of n terms here and N everywhere; gradients are averaged over P processes:
+        P n / N is its weight.
+        """
+        counts = term_counts(batch, self.loss)
+        here = torch.tensor([counts[name] for name in parts] + [len(batch)], dtype=torch.float64)
+        here = here.to(self.device)
+        everywhere = self.trainer.strategy.reduce(here.clone(), reduce_op="sum")
+        assert isinstance(everywhere, Tensor)
+        weights = self.trainer.world_size * here / everywhere.clamp_min(1)
+        weighted = {
+            name: part * weights[number].to(part.dtype)
+            for number, (name, part) in enumerate(parts.items())
+        }
+        return weighted, int(everywhere[-1])
 
     def _log(self, parts: dict[str, Tensor], stage: str, size: int) -> None:
         values = {f"{stage}_{name}": value.detach() for name, value in parts.items()}
@@ -119,4 +137,5 @@ class RegressionModule(lightning.LightningModule):
         values[f"{stage}_loss"] = torch.stack(
             [value.detach() for name, value in parts.items() if name != "sigma"]
         ).sum()
-        self.log_dict(values, on_step=False, on_epoch=True, batch_size=size)
+        is_shared = stage == "train"  # every process validates all, with the same weights
+        self.log_dict(values, on_step=False, on_epoch=True, batch_size=size, sync_dist=is_shared)

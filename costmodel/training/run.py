@@ -46,6 +46,7 @@ class RunConfig:
     fold: int
     seed: int
     output: Path
+    processes: int
     tracking: TrackingConfig
 
     @property
@@ -55,6 +56,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise InputError(f"seed={self.seed}; allowed 0 or more")
+        if self.processes < 1:
+            raise InputError(f"processes={self.processes}; allowed 1 or more")
 
     def learning(self) -> TrainConfig:
         """Raises InputError when the network is unknown or cannot be built like this."""
@@ -74,6 +77,7 @@ class RunConfig:
             "fold": self.fold,
             "seed": self.seed,
             "output": str(self.output),
+            "processes": self.processes,
             "tracking": asdict(self.tracking) | {"artifacts": str(self.tracking.artifacts)},
         }
 
@@ -122,6 +126,7 @@ def run(config: RunConfig, *, show_progress: bool = False) -> RunResult:
         model = fit(
             train, learning, config.seed, folder,
             logger=tracker.logger, callbacks=[log], show_progress=show_progress,
+            processes=config.processes,
         )  # fmt: skip
         validation = split_validation(train, config.trainer.validation_share, config.seed)[1]
         result = RunResult(

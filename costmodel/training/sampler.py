@@ -9,6 +9,7 @@ from torch.utils.data import Dataset, Sampler
 
 from costmodel.encoding.batch import Batch, make_batch
 from costmodel.encoding.graph_set import GraphSet, LongArray
+from costmodel.training.processes import ALONE, Place
 
 
 class BatchData(Dataset[Batch]):
@@ -22,14 +23,24 @@ class BatchData(Dataset[Batch]):
 
 
 class GraphSampler(Sampler[LongArray]):
-    """Every decision once per epoch, in an order that depends on seed and epoch only."""
+    """Every decision once per epoch, in an order that depends on seed and epoch only.
+
+    Processes that train together share each batch: decisions of one netlist, which are compared
+    with each other, go to the same process.
+    """
 
     def __init__(
-        self, ids: LongArray, netlist: LongArray, graphs: int, decisions: int, seed: int
+        self,
+        ids: LongArray,
+        netlist: LongArray,
+        graphs: int,
+        decisions: int,
+        seed: int,
+        place: Place = ALONE,
     ) -> None:
         """`netlist` [len(ids)]; a batch has `graphs` times up to `decisions` decisions."""
         self.epoch = 0
-        self._graphs, self._decisions, self._seed = graphs, decisions, seed
+        self._graphs, self._decisions, self._seed, self._place = graphs, decisions, seed, place
         order = np.argsort(netlist, kind="stable")
         cuts = np.flatnonzero(np.diff(netlist[order])) + 1
         self._by_netlist = [ids[part] for part in np.split(order, cuts)]
@@ -44,15 +55,34 @@ class GraphSampler(Sampler[LongArray]):
 
     def __iter__(self) -> Iterator[LongArray]:
         rng = np.random.default_rng([self._seed, self.epoch])
-        groups = []
-        for part in self._by_netlist:
+        groups: list[LongArray] = []
+        owner: list[int] = []  # netlist of each group
+        for number, part in enumerate(self._by_netlist):
             shuffled = rng.permutation(part)
             groups += [
                 shuffled[k : k + self._decisions] for k in range(0, len(part), self._decisions)
             ]
-        order = rng.permutation(len(groups))
+            owner += [number] * (len(groups) - len(owner))
+        order = rng.permutation(len(groups)).tolist()
         for k in range(0, len(order), self._graphs):
-            yield np.concatenate([groups[g] for g in order[k : k + self._graphs]])
+            batch = order[k : k + self._graphs]
+            mine = _share([owner[g] for g in batch], self._place)
+            yield np.concatenate(
+                [groups[g] for g, is_mine in zip(batch, mine, strict=True) if is_mine]
+            )
+
+
+def _share(owners: list[int], place: Place) -> list[bool]:
+    """Which groups of a batch a process takes, whole netlists in turn.
+
+    When there are fewer netlists than processes, each takes the whole batch: the mean over
+    processes is the same.
+    """
+    netlists = list(dict.fromkeys(owners))
+    if len(netlists) < place.world:
+        return [True] * len(owners)
+    rank = {netlist: number % place.world for number, netlist in enumerate(netlists)}
+    return [rank[owner] == place.rank for owner in owners]
 
 
 class PlainSampler(Sampler[LongArray]):

@@ -17,7 +17,6 @@ from placer.cost import CostModel, SimulatorCost
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.netlist import Netlist
-from placer.simulation import PRECISE_LIMITS
 
 JUDGING_SHARE = 0.3  # of a time limit, at most
 
@@ -45,7 +44,7 @@ class Judge:
     """
 
     def __init__(self, fabric: Fabric, netlist: Netlist, first: Decisions) -> None:
-        self._netlist, self._truth = netlist, SimulatorCost(fabric, PRECISE_LIMITS)
+        self._netlist, self._truth = netlist, SimulatorCost(fabric)
         begin = time.monotonic()
         self.best, self.throughput = first, self._simulate(first)
         self._first, self._seconds = first, time.monotonic() - begin

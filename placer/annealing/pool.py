@@ -2,8 +2,8 @@
 
 The heuristic calls many placements equally good that are not, and which of its rules matters most
 differs between netlists. So each search of the pool has rules of its own: the first those that
-were given, then by turns new ones at random, and small changes of those whose result the cost model
-likes best so far.
+were given, then small changes of those whose result the cost model likes best so far, and every
+third time new ones at random.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from placer.annealing.starts import random_start
 from placer.heuristic import HeuristicCost, Rules
 
 POOL_SHARE = 0.6  # of a time limit
+LEAST_SEARCHES = 6  # in this time: on large netlists several short ones beat a long one
 FAR, NEAR = 0.5, 0.2  # standard deviations of the logarithm of a weight
 DOUBLINGS = (1, 2, 3)  # that are drawn
 
@@ -47,14 +48,15 @@ def search_pool(
     Ctrl-C ends them; what was found is returned. `elite` takes all results.
     """
     limit = problem.options.time_limit
-    end = math.inf if limit is None else time.monotonic() + POOL_SHARE * limit
+    share = math.inf if limit is None else POOL_SHARE * limit
+    end, longest = time.monotonic() + share, share / LEAST_SEARCHES
     found = list[_Candidate]()
     for number, pair in enumerate(seeds):
         left = end - time.monotonic()
         if left <= 0 and found:
             break
         rules = _rules(problem.rules, found, number, pair[1])
-        result = _search(problem, rules, pair, left, after_round)
+        result = _search(problem, rules, pair, min(left, longest), after_round)
         elite.add(result.decision)
         energy = energy_of(problem.cost, problem.netlist, result.decision)
         found.append(_Candidate(rules, result, energy))
@@ -95,7 +97,7 @@ def _rules(given: Rules, found: list[_Candidate], number: int, seed: int) -> Rul
     if number == 0:
         return given
     rng = np.random.default_rng(seed)
-    if number % 2:
+    if number % 3 == 0:
         return _vary(given, FAR, int(rng.choice(DOUBLINGS)), rng)
     best = _best(found).rules
     return _vary(best, NEAR, best.doublings, rng)

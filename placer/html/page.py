@@ -109,12 +109,12 @@ class Picture:
     media_type: str  # "image/png" or "image/svg+xml"
     alternative: str
 
+    def to_url(self) -> str:
+        """The picture itself as an address."""
+        return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
+
     def to_html(self) -> str:
-        data = base64.b64encode(self.data).decode()
-        return (
-            f'<img src="data:{escape(self.media_type)};base64,{data}" '
-            f'alt="{escape(self.alternative)}">\n'
-        )
+        return f'<img src="{escape(self.to_url())}" alt="{escape(self.alternative)}">\n'
 
 
 def picture_of(figure: Figure, alternative: str) -> Picture:
@@ -157,7 +157,7 @@ class Page:
 
     def to_html(self) -> str:
         """The text of the file."""
-        style, script = asset("page.css"), asset("fabric.js")
+        style, script = asset("page.css"), asset("fabric.js") + asset("boxes.js")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         policy = (
             f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
@@ -194,11 +194,15 @@ def _section(number: int, section: Section) -> str:
     )
 
 
-def json_script(name: str, data: Any) -> str:
-    """Data for the script of the page; nothing in it can end the element or begin another."""
+def json_text(data: Any) -> str:
+    """Data within a script element; nothing in it can end the element or begin another."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    return f'<script type="application/json" id="{name}">{text}</script>\n'
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def json_script(name: str, data: Any) -> str:
+    """Data for the script of the page."""
+    return f'<script type="application/json" id="{name}">{json_text(data)}</script>\n'
 
 
 @cache

@@ -6,11 +6,12 @@ import time
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Literal
 
 from omegaconf import DictConfig
 
 from placer.command import command_line, make_console
-from placer.config import run_command, to_dataclass
+from placer.config import build_target, run_command, to_dataclass
 from placer.errors import InputError
 from placer.files import require_folder
 from placer.kernels.chain import ChainOptions, Part, map_chain
@@ -19,6 +20,7 @@ from placer.kernels.engines import EngineName, map_kernels
 from placer.kernels.generate import generate
 from placer.kernels.graph import KERNEL_TYPES, MAX_SIDE, KernelGraph
 from placer.kernels.kgraph_file import load_kgraph
+from placer.kernels.mapping_cost import MappingCost, MappingCostChoice, SimulatorCost
 from placer.kernels.problem import Problem
 from placer.kernels.report import show, write
 from placer.kernels.search import Search
@@ -38,6 +40,9 @@ class KernelsConfig:
     seed: int
     wafers: int
     wafer_sizes: list[list[int]] | None
+    cost: Literal["contest", "learned", "simulator"]
+    model: Path
+    learned: str
     out_rules: dict[str, OutRule]
 
     def __post_init__(self) -> None:
@@ -49,6 +54,10 @@ class KernelsConfig:
             raise InputError(f"seed={self.seed} is out of range; allowed: 0 or more")
         if self.output.suffix in ("", ".html", ".json", ".png"):
             raise InputError(f"output={self.output}: name a file such as layout.txt")
+        if self.kgraph is not None and self.kgraph.resolve() == self.output.resolve():
+            raise InputError(
+                f"output={self.output} would take the place of the graph; name another"
+            )
         if set(self.out_rules) != set(KERNEL_TYPES):
             raise InputError(f"out_rules must hold exactly {', '.join(KERNEL_TYPES)}")
         sizes = self.wafer_sizes
@@ -73,9 +82,20 @@ class KernelsConfig:
             return [(width, height) for width, height in self.wafer_sizes]
         return [(graph.wafer.width, graph.wafer.height)] * self.wafers
 
+    def to_cost(self) -> MappingCost | None:
+        """None: the contest's score. Raises InputError when there is no such model."""
+        if self.cost == "contest":
+            return None
+        if self.cost == "simulator":
+            return SimulatorCost()
+        given = {"target": self.learned, "model_file": str(self.model)}
+        choice: MappingCostChoice = build_target(given, "learned")
+        return choice.cost()
+
 
 def run(settings: KernelsConfig) -> list[Part]:
-    """The mapping of every wafer; what comes before the search counts for its time, too."""
+    """The mapping of every wafer; reading the graph counts for the time, loading a model not."""
+    cost = settings.to_cost()
     end = time.perf_counter() + settings.time_limit
     graph = settings.to_graph()
     sizes = settings.to_sizes(graph)
@@ -83,14 +103,14 @@ def run(settings: KernelsConfig) -> list[Part]:
     with StatusLine(graph.name, "no layout yet") as line:
         if len(sizes) > 1:
             seconds = max(0.0, end - time.perf_counter())
-            options = ChainOptions(settings.engine, seconds, settings.seed, rules, line.note)
+            options = ChainOptions(settings.engine, seconds, settings.seed, rules, line.note, cost)
             return map_chain(graph, sizes, options)
         width, height = sizes[0]
         graph = replace(graph, wafer=replace(graph.wafer, width=width, height=height))
         problem = Problem(graph)
         search = Search(
             problem, end - time.perf_counter(), settings.seed, rules,
-            lambda mapping: line.note(mapping.describe()),
+            lambda mapping: line.note(mapping.describe()), cost=cost,
         )  # fmt: skip
         mapping = map_kernels(search, settings.engine)
     return [Part(0, graph, mapping, Fraction(problem.bound, graph.time_scale))]
@@ -101,7 +121,12 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(KernelsConfig, config)
     require_folder(settings.output.parent)
     parts = run(settings)
-    described = {**asdict(settings), "kgraph": str(settings.kgraph), "output": str(settings.output)}
+    described = {
+        **asdict(settings),
+        "kgraph": str(settings.kgraph),
+        "output": str(settings.output),
+        "model": str(settings.model),
+    }
     paths = write(parts, settings.output, described, command_line("placer.kernels"))
     console = make_console()
     show(parts, console)

@@ -3,7 +3,7 @@
 1. The best target time for rows in depth-first order, and for a single row that is sized jointly.
 2. Round after round, on the most promising candidates: lower times, other orders of kernels,
    annealing of rows, times near by, other choices of labels; everything that comes near the best is
-   sized jointly, aligned and judged.
+   sized jointly, aligned and judged. With a cost that is not the score: walks by it (steer.py).
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from placer.kernels.shapes import LongArray
 from placer.kernels.shelf_search import Schedule, anneal_shelves
 from placer.kernels.shelves import Shelves, floorplan_of, is_on_wafer, shelves_of
 from placer.kernels.slicing import run_slicing
+from placer.kernels.steer import Steering
 from placer.kernels.strips import Rows, best_rows
 from placer.kernels.tbs import run_tbs
+from placer.kernels.walk import start_state
 
 POOL_SIZE = 12
 NEAR = 1.004  # what scores this close to the best, adapters left out, is sized jointly
@@ -62,20 +64,40 @@ class Portfolio:
         self._sizings: dict[int, JointSizing] = {}
         self._leader: Candidate | None = None  # what the best mapping came from
         self._climbs: dict[int, LongArray] = {}  # time: order whose rows are still too high
+        self._steering = None if search.cost is None else Steering(search, search.cost)
 
     def run(self) -> None:
         """Returns at the end of the time, or if there are no rows that fit."""
         problem, search = self._problem, self._search
         edges = problem.graph.edges
         self.scan_rows(np.array(depth_first_order(problem.num, edges)))
-        self._scan_single_row()
-        self.scan_rows(np.array(breadth_first_order(problem.num, edges)))
+        if self._steering is None or not self._pool:  # walks need no other rows
+            self._scan_single_row()
+            self.scan_rows(np.array(breadth_first_order(problem.num, edges)))
         if search.best is None:
             self._force_rows()
         for number in count():
             if search.is_over() or not self._pool:
                 return
-            self._round(number)
+            if self._steering is None:
+                self._round(number)
+            else:
+                self._steer(self._steering, number)
+
+    def _steer(self, steering: Steering, number: int) -> None:
+        """Every third walk begins with other rows, the others go on from the best mapping."""
+        repeat, kind = divmod(number, 3)
+        start = steering.best
+        if kind == 0 or start is None:
+            ranked = sorted(self._pool.values(), key=lambda item: item.score)
+            rows = ranked[repeat % len(ranked)]
+            shapes = self._problem.shapes_at(rows.ticks)
+            frames = frames_of(self._problem, shapes, rows.shelves)
+            sized = self._sizing(rows.ticks).choose_that_fit(frames, ROUNDS, self._search.seed)
+            if sized is not None:
+                start = start_state(self._problem, rows.shelves, sized) or start
+        if start is not None:
+            steering.walk_from(start, number)
 
     def _force_rows(self) -> None:
         """Rows for a graph that hardly fits: orders that lower the height beyond the wafer."""

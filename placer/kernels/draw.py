@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib import colormaps
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import Normalize, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -20,16 +20,19 @@ _COLOURS = colormaps["viridis"]
 _ARROW = {"arrowstyle": "-|>", "color": "#D00000", "linewidth": 0.9, "mutation_scale": 7}
 
 
+def time_colour(share: float) -> str:
+    """Colour of a kernel that takes this share 0..1 of the time of the slowest."""
+    return to_hex(_COLOURS(share))
+
+
 def draw_layout(graph: KernelGraph, layout: Layout, score: Score, path: Path) -> None:
     """Write a PNG of the wafer."""
-    figure = layout_figure(graph, layout, score)
     buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=100)
+    _figure(graph, layout, score).savefig(buffer, format="png", dpi=100)
     write_atomic(path, buffer.getvalue())
 
 
-def layout_figure(graph: KernelGraph, layout: Layout, score: Score) -> Figure:
-    """The picture as a matplotlib figure."""
+def _figure(graph: KernelGraph, layout: Layout, score: Score) -> Figure:
     wafer = graph.wafer
     figure = Figure(figsize=(7.6, 6.6 * min(2.0, max(0.5, wafer.height / wafer.width))))
     axes = figure.add_axes((0.07, 0.06, 0.78, 0.86))
@@ -38,7 +41,7 @@ def layout_figure(graph: KernelGraph, layout: Layout, score: Score) -> Figure:
     for kernel, placed in zip(graph.kernels, layout.kernels, strict=True):
         width, height = extents(kernel, placed)
         share = float(kernel_performance(kernel, placed.execution).time / score.slowest)
-        colour = _COLOURS(share)
+        colour = time_colour(share)
         axes.add_patch(
             Rectangle((placed.x, placed.y), width, height, facecolor=colour, edgecolor="white")
         )

@@ -128,6 +128,43 @@ def fully_connected(widths: Sequence[int], wafer: Wafer | None = None) -> Kernel
     return builder.build(wafer or Wafer())
 
 
+def plain(
+    stages: Sequence[int] = (2, 2, 3, 3),
+    features: int = 64,
+    size: int = 64,
+    wafer: Wafer | None = None,
+) -> KernelGraph:
+    """A chain of 3 x 3 convolutions as in VGG: after each stage half the image, twice the features.
+
+    Pooling takes no kernel.
+    """
+    builder = _Builder(f"plain_{'-'.join(map(str, stages))}_{features}", (size, size, 3))
+    sources: tuple[int, ...] = ()
+    channels = 3
+    for num in stages:
+        for _ in range(num):
+            sources = (builder.conv(size, 3, (channels, features), *sources),)
+            channels = features
+        size, features = max(1, size // 2), 2 * features
+    return builder.build(wafer or Wafer())
+
+
+def branched(
+    modules: int = 3, features: int = 64, size: int = 32, wafer: Wafer | None = None
+) -> KernelGraph:
+    """Modules as in Inception: windows of 1, 3 and 5 side by side, joined by a convolution."""
+    builder = _Builder(f"branched_{modules}_{features}_{size}", (size, size, 3))
+    last = builder.conv(size, 3, (3, features))
+    for _ in range(modules):
+        half = max(1, features // 2)
+        ends = [builder.conv(size, 1, (features, features), last)]
+        for window in (3, 5):
+            squeezed = builder.conv(size, 1, (features, half), last)
+            ends.append(builder.conv(size, window, (half, features), squeezed))
+        last = builder.conv(size, 1, (3 * features, features), *ends)
+    return builder.build(wafer or Wafer())
+
+
 _BALANCED = Wafer(wire_weight=10, adapter_weight=100)
 _WIRED = Wafer(wire_weight=40, adapter_weight=400)
 _STACK = (1024, *(2048,) * 13, *(2816,) * 12, 1024)

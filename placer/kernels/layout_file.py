@@ -14,6 +14,7 @@ from placer.kernels.check import Score
 from placer.kernels.graph import Kernel, KernelGraph
 from placer.kernels.layout import Execution, Layout, Placed
 
+MAX_DIGITS = 18  # of a number
 SCHEMA_VERSION = 1
 _CALL = re.compile(r"^(\S+)\s*=\s*(conv|dblock|cblock)\s*\(\s*([\d\s,]*)\)")
 _PLACE = re.compile(r"^(\S+)\s*:\s*place\s*\(\s*(-?\d+)[\s,]+(-?\d+)[\s,]+(R0|R90)\s*\)")
@@ -53,9 +54,9 @@ def parse_layout(graph: KernelGraph, text: str) -> Layout:
     places: dict[str, tuple[int, int, bool]] = {}
     for line in (line.strip() for line in text.splitlines()):
         if match := _CALL.match(line):
-            calls[match[1]] = [int(word) for word in re.findall(r"\d+", match[3])]
+            calls[match[1]] = [_integer(word) for word in re.findall(r"\d+", match[3])]
         elif match := _PLACE.match(line):
-            places[match[1]] = (int(match[2]), int(match[3]), match[4] == "R90")
+            places[match[1]] = (_integer(match[2]), _integer(match[3]), match[4] == "R90")
     kernels = []
     for kernel in graph.kernels:
         if kernel.name not in calls or kernel.name not in places:
@@ -100,6 +101,12 @@ def to_json(parts: Sequence[tuple[KernelGraph, Layout, Score]], settings: dict[s
     """One document per wafer, with the settings of the run."""
     wafers = [layout_document(*part) for part in parts]
     return json.dumps({"schema": SCHEMA_VERSION, "settings": settings, "wafers": wafers}, indent=1)
+
+
+def _integer(word: str) -> int:
+    if len(word) > MAX_DIGITS:
+        raise InputError(f"layout: {word[:10]}... has {len(word)} digits; allowed: {MAX_DIGITS}")
+    return int(word)
 
 
 def from_json(graph: KernelGraph, text: str, wafer: int = 0) -> Layout:

@@ -13,17 +13,19 @@ from placer.kernels.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A legal layout with its score."""
+    """A legal layout with its score, and its simulated throughput where a cost chooses."""
 
     layout: Layout
     score: Score
+    throughput: float | None = None  # normalised, in (0, 1]
 
     def describe(self) -> str:
         """One line with the score and what it is made of."""
         score = self.score
+        throughput = "" if self.throughput is None else f"throughput {self.throughput:.4f}, "
         return (
-            f"best score {score.total:,.1f} (deltaT {float(score.slowest):,.10g}, wires "
-            f"{float(score.wire_length):,.1f}, adapters {score.adapters})"
+            f"{throughput}best score {score.total:,.1f} (deltaT {float(score.slowest):,.10g}, "
+            f"wires {float(score.wire_length):,.1f}, adapters {score.adapters})"
         )
 
 

@@ -10,17 +10,19 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from placer.files import make_folder, write_atomic
-from placer.html.page import Cell, Page, Section, picture_of
+from placer.html.box_view import Arrow, Box, BoxView
+from placer.html.page import Cell, Page, Section
 from placer.html.page import Table as HtmlTable
 from placer.kernels.chain import Part
 from placer.kernels.check import adapter_cost, extents, kernel_performance
-from placer.kernels.draw import draw_layout, layout_figure
+from placer.kernels.draw import draw_layout, time_colour
 from placer.kernels.layout_file import format_layout, to_json
 
 NUMBERS = (
     "kernels", "deltaT", "bound", "wire length", "adapters", "with min(c,k)", "score",
-    "without adapters", "utilisation",
+    "without adapters", "utilisation", "throughput",
 )  # fmt: skip
+LEGEND_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def show(parts: Sequence[Part], console: Console) -> None:
@@ -32,6 +34,24 @@ def show(parts: Sequence[Part], console: Console) -> None:
     if len(parts) > 1:
         slowest = max(float(part.mapping.score.slowest) for part in parts)
         console.print(f"slowest wafer of the chain: deltaT {slowest:,.10g}")
+        cycles = [_cycles(part) for part in parts]
+        if None not in cycles:
+            longest = max(c for c in cycles if c is not None)
+            console.print(
+                f"simulated: {longest:,.0f} cycles per sample, those of its slowest wafer"
+            )
+
+
+def _throughput(part: Part) -> str:
+    """Simulated, of the bound, where a cost chose by it."""
+    throughput = part.mapping.throughput
+    return "-" if throughput is None else f"{throughput:.4f}"
+
+
+def _cycles(part: Part) -> float | None:
+    """Simulated cycles per sample."""
+    throughput = part.mapping.throughput
+    return None if throughput is None else float(part.bound) / throughput
 
 
 def _rows(parts: Sequence[Part]) -> list[list[str]]:
@@ -50,7 +70,7 @@ def _rows(parts: Sequence[Part]) -> list[list[str]]:
                 f"{float(score.slowest):,.10g}", f"{float(part.bound):,.10g}",
                 f"{float(score.wire_length):,.1f}", str(score.adapters), str(other),
                 f"{score.total:,.1f}", f"{score.total_without_adapters:,.1f}",
-                f"{100 * score.utilisation:.1f}%",
+                f"{100 * score.utilisation:.1f}%", _throughput(part),
             ]
         )  # fmt: skip
     return rows
@@ -71,11 +91,11 @@ def write(
         paths += [path, path.with_suffix(".png")]
     documents = [(part.graph, part.mapping.layout, part.mapping.score) for part in parts]
     write_atomic(output.with_suffix(".json"), to_json(documents, settings))
-    write_atomic(output.with_suffix(".html"), _page(parts, settings, command).to_html())
+    write_atomic(output.with_suffix(".html"), layout_page(parts, settings, command).to_html())
     return [*paths, output.with_suffix(".json"), output.with_suffix(".html")]
 
 
-def _page(parts: Sequence[Part], settings: dict[str, Any], command: str) -> Page:
+def layout_page(parts: Sequence[Part], settings: dict[str, Any], command: str) -> Page:
     """The figures of all wafers, then each with its floorplan."""
     graph = parts[0].graph
     summary = Section("Score", [HtmlTable("Wafers", ["wafer", *NUMBERS], _rows(parts))])
@@ -87,17 +107,39 @@ def _page(parts: Sequence[Part], settings: dict[str, Any], command: str) -> Page
 def _floorplan(part: Part) -> Section:
     graph, layout, score = part.graph, part.mapping.layout, part.mapping.score
     rows: list[list[Cell]] = []
+    boxes: list[Box] = []
     for kernel, placed in zip(graph.kernels, layout.kernels, strict=True):
         width, height = extents(kernel, placed)
         time = float(kernel_performance(kernel, placed.execution).time)
+        share = time / float(score.slowest)
         rows.append(
-            [kernel.name, placed.x, placed.y, width, height, f"{time:,.10g}",
-             f"{time / float(score.slowest):.0%}"]
+            [kernel.name, placed.x, placed.y, width, height, f"{time:,.10g}", f"{share:.0%}"]
+        )
+        facts = {
+            "type": kernel.type,
+            "place": f"({placed.x}, {placed.y})",
+            "size": f"{width} x {height}",
+            "time": f"{time:,.10g}, {share:.0%} of the slowest",
+        }
+        boxes.append(
+            Box(placed.x, placed.y, width, height, kernel.name, f"kernel {kernel.name}",
+                time_colour(share), facts)
         )  # fmt: skip
     header = ["kernel", "x", "y", "width", "height", "time", "of the slowest"]
-    words = (
-        f"Floorplan of wafer {part.wafer + 1}: {len(rows)} kernels as rectangles, coloured by "
-        "time, joined by arrows; the table below lists them"
+    return Section(
+        f"Wafer {part.wafer + 1}", [_view(part, boxes), HtmlTable("Kernels", header, rows)]
     )
-    picture = picture_of(layout_figure(graph, layout, score), words)
-    return Section(f"Wafer {part.wafer + 1}", [picture, HtmlTable("Kernels", header, rows)])
+
+
+def _view(part: Part, boxes: Sequence[Box]) -> BoxView:
+    wafer = part.graph.wafer
+    middles = [(box.x + box.width / 2, box.y + box.height / 2) for box in boxes]
+    return BoxView(
+        f"Floorplan of wafer {part.wafer + 1}: {len(boxes)} kernels",
+        "Kernels as rectangles on the wafer, coloured by their time; arrows are streams.",
+        wafer.width,
+        wafer.height,
+        boxes,
+        [Arrow(a, b, middles[a], middles[b]) for a, b in part.graph.edges],
+        {f"{share:.0%} of the slowest": time_colour(share) for share in LEGEND_SHARES},
+    )

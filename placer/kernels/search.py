@@ -13,7 +13,11 @@ from placer.kernels.graph import KernelGraph
 from placer.kernels.joint import Sized
 from placer.kernels.layout import Layout
 from placer.kernels.mapping import Mapping, make_mapping
+from placer.kernels.mapping_cost import MappingCost, SimulatorCost
+from placer.kernels.mapping_table import table_of
 from placer.kernels.problem import Problem
+
+HOPEFUL = 0.97  # what a cost predicts above this, times the best throughput, is simulated
 
 
 @dataclass(slots=True)
@@ -22,6 +26,7 @@ class Search:
 
     The sequence of offers depends on the seed alone, the time limit only cuts it off: more time
     never makes a result worse. What an engine was at work on when the time ended is dropped.
+    With a cost, mappings that it likes are simulated, and the fastest counts.
     """
 
     problem: Problem
@@ -30,6 +35,7 @@ class Search:
     rules: OutRules = field(default_factory=lambda: DEFAULT_OUT_RULES)
     on_better: Callable[[Mapping], None] | None = None
     best: Mapping | None = None
+    cost: MappingCost | None = None  # chooses in place of the score; None: the score chooses
     must_find: bool = True  # without a mapping, go on after the end of the time
     clock: Callable[[], float] = time.perf_counter
     _end: float = field(init=False)
@@ -55,7 +61,14 @@ class Search:
 
     def take(self, mapping: Mapping) -> None:
         """Keep a judged mapping of this problem if it is the best."""
-        if self.best is None or mapping.score.total < self.best.score.total - 1e-9:
+        if self.cost is not None and mapping.throughput is None:
+            table = table_of(mapping.layout)[None]
+            liked = float(self.cost.score(self.problem, table).throughput[0])
+            if self.best is not None and liked < HOPEFUL * (self.best.throughput or 0.0):
+                return
+            measured = SimulatorCost().score(self.problem, table)
+            mapping = replace(mapping, throughput=float(measured.throughput[0]))
+        if self.best is None or _is_better(mapping, self.best):
             self.best = mapping
             if self.on_better is not None:
                 self.on_better(mapping)
@@ -78,6 +91,13 @@ class Search:
             self, problem=problem, time_limit=seconds, on_better=on_better, best=None,
             must_find=must_find,
         )  # fmt: skip
+
+
+def _is_better(mapping: Mapping, other: Mapping) -> bool:
+    """By throughput if it is predicted, else by the score."""
+    if mapping.throughput is not None and other.throughput is not None:
+        return mapping.throughput > other.throughput
+    return mapping.score.total < other.score.total - 1e-9
 
 
 def turned_graph(graph: KernelGraph) -> KernelGraph:

@@ -72,7 +72,8 @@ def anneal_shelves(
 
 
 @njit(cache=True)
-def _copy(source: Shelves, target: Shelves) -> None:
+def copy_shelves(source: Shelves, target: Shelves) -> None:
+    """All fields."""
     for p in range(len(source.order)):
         target.order[p] = source.order[p]
         target.begin[p] = source.begin[p]
@@ -143,7 +144,7 @@ def _move(s: Shelves, tables: Tables, rng: RngState) -> None:
     p, q = below(rng, num), below(rng, num)
     if below(rng, 2):
         q = min(max(p + below(rng, 9) - 4, 0), num - 1)
-    _change(s, p, q, tables.height, rng)
+    change(s, p, q, tables.height, rng)
     if below(rng, 4) > 0:
         _refit(s, tables, p)
         if _row_start(s, q) != _row_start(s, p):
@@ -153,7 +154,8 @@ def _move(s: Shelves, tables: Tables, rng: RngState) -> None:
 
 
 @njit(cache=True)
-def _change(s: Shelves, p: int, q: int, most_height: int, rng: RngState) -> None:
+def change(s: Shelves, p: int, q: int, most_height: int, rng: RngState) -> None:
+    """One random change around the places p and q of the order."""
     num = len(s.order)
     kind = below(rng, 100)
     if kind < 22:  # a kernel goes elsewhere in the order
@@ -242,8 +244,8 @@ def _anneal(
     current = length + FEE * beyond
     if beyond == 0 and length < lowest:
         lowest = length
-        _copy(s, best)
-    _copy(s, kept)
+        copy_shelves(s, best)
+    copy_shelves(s, kept)
     cooling = (cold / hot) ** (1.0 / max(steps, 1))
     temperature = hot
     for _ in range(steps):
@@ -253,10 +255,10 @@ def _anneal(
         value = length + FEE * beyond
         if value <= current or uniform(rng) < np.exp((current - value) / temperature):
             current = value
-            _copy(s, kept)
+            copy_shelves(s, kept)
             if beyond == 0 and length < lowest:
                 lowest = length
-                _copy(s, best)
+                copy_shelves(s, best)
         else:
-            _copy(kept, s)
+            copy_shelves(kept, s)
     return lowest

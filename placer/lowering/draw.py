@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
 from placer.fabric import Fabric
 from placer.lowering.lower import lower
+from placer.lowering.sections import lower_sections
 from placer.lowering.sharding import macs_for_cycles
 from placer.netlist import Netlist
-from placer.workloads import FAMILIES, build, sample_spec
+from placer.workloads import FAMILIES, build, build_layer, sample_layer, sample_spec, with_backward
 from placer.workloads.specs import FamilySpec
 
+SECTION = "section"  # a family of netlists, not of workloads: parts of random transformers
+MAX_CYCLES = 2048  # per sample of such a part
 CYCLES_RANGE = (0.6, 1.7)  # cycles per sample of a random netlist over those asked for
 FILL_RANGE = (0.65, 0.95)  # share of the compute units that it may use
 
@@ -33,3 +38,22 @@ def draw_netlist(fabric: Fabric, family: str, sample_cycles: int, seed: int, ind
     rng = np.random.default_rng([seed, FAMILIES.index(family), index])
     spec, fill = draw_spec(fabric, family, sample_cycles, rng)
     return lower(fabric, build(spec), fill)
+
+
+def draw_section(fabric: Fabric, rng: np.random.Generator) -> tuple[Netlist, dict[str, Any]]:
+    """A section of a random transformer layer, and what the layer is like.
+
+    Forward pass or training step. Only sections that are quick to simulate are drawn. Raises
+    DoesNotFitError when the layer does not fit.
+    """
+    short = dict[int, Netlist]()
+    while not short:
+        layer, sequence = sample_layer(rng)
+        training, fill = bool(rng.integers(2)), float(rng.uniform(*FILL_RANGE))
+        graph = build_layer(layer, sequence, SECTION)
+        sections = lower_sections(fabric, with_backward(graph) if training else graph, fill)
+        netlists = enumerate(section.netlist for section in sections)
+        short = {k: netlist for k, netlist in netlists if netlist.bound_cycles <= MAX_CYCLES}
+    chosen = int(rng.choice(list(short)))
+    about = {"family": SECTION, **asdict(layer), "sequence": sequence, "training": training}
+    return short[chosen], {**about, "fill": fill, "section": chosen}

@@ -17,11 +17,13 @@ from placer.stencil.clock import Clock
 from placer.stencil.config import StencilConfig
 from placer.stencil.mapper import map_volume, warm_up
 from placer.stencil.objective import make_objective
+from placer.stencil.problem import Problem
 from placer.stencil.report import MapProgress, show, write
 
 START_SECONDS = 1.5  # of Python and its imports, which count
 LOADING_SECONDS = 2.0  # compiled code is loaded within this; what takes longer is compiled anew
 PICTURE_SECONDS = 2.5  # to draw both pictures
+SECONDS_PER_POINT = 2.2e-7  # to write a generated problem, per lattice point
 
 
 def main(config: DictConfig) -> None:
@@ -41,7 +43,7 @@ def main(config: DictConfig) -> None:
                 settings.time_limit,
                 problem.num_pes,
                 begin,
-                PICTURE_SECONDS if settings.pictures else 0.0,
+                _ending_seconds(settings, problem),
                 lambda: interrupt.is_asked,
             )
             objective = make_objective(settings.objective, problem)
@@ -53,6 +55,12 @@ def main(config: DictConfig) -> None:
                 # The solution is safe; the exit code tells that it is not final.
                 raise KeyboardInterrupt
             begin = time.perf_counter()
+
+
+def _ending_seconds(settings: StencilConfig, problem: Problem) -> float:
+    """What it takes to write the problem, if it was generated, and to draw."""
+    writing = 0.0 if settings.problem else SECONDS_PER_POINT * problem.heat.size
+    return writing + (PICTURE_SECONDS if settings.pictures else 0.0)
 
 
 def _compiling_seconds() -> float:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import resource
 import shlex
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from placer.command import make_console
 from placer.compile_cache import source_key
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
+from placer.executor import ExecutorKind, run_tasks
 from placer.files import make_folder, read_text, require_folder, write_atomic
 from placer.stencil import mapper
 from placer.stencil.clock import Clock
@@ -129,8 +128,8 @@ def _result(job: Job, folder: Path) -> Result:
     stored = _read(path, origin)
     if stored is not None:
         return stored
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        result = pool.submit(_solve, job).result()
+    # A process of its own: its peak of memory is that of this input.
+    ((_, result),) = run_tasks(_solve, [job], kind=ExecutorKind.LOCAL, workers=1)
     write_atomic(path, json.dumps({**origin, "result": asdict(result)}, indent=1) + "\n")
     return result
 

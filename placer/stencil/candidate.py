@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,10 @@ from placer.stencil.plan import Plan
 from placer.stencil.problem import Problem, sampling_unit
 from placer.stencil.pyramid import Pyramid, build_pyramid
 
-MAX_TRIES = 9  # trees that are built to find the lowest resolution that fits
+MAX_TRIES = 12  # trees that are built to find the lowest resolution that fits
+FIRST_STRIDE = 1.005  # by which it is raised at least while nothing fits, squared each time
+CLOSE = 1.001  # it is found when it is known up to this factor
+MARGIN = 0.15  # of an interval, next to its ends, where it is not looked for
 MAX_SIGMA = 2.2  # beyond twice the resolution, a lower sampling serves as well
 LIMIT_SLACK = 1.12  # by which the resolution of an estimated plan may be raised to make it fit
 
@@ -62,29 +66,40 @@ def _filled(pyramid: Pyramid, plan: Plan, max_pes: int) -> Found | None:
 def lowest_limit(
     pyramid: Pyramid, plan: Plan, highest: float, max_pes: int, is_over: Callable[[], bool]
 ) -> float | None:
-    """The lowest resolution of the finest level with which the coarsest tree fits."""
+    """The lowest resolution of the finest level with which the coarsest tree fits.
+
+    PEs fall as the resolution rises, in steps and at no known rate. So it is raised in larger and
+    larger strides until the tree fits, and then interpolated.
+    """
     floor = (highest or 1.0) * 2**plan.spare_levels
-    low, high = floor, None  # too low, fits
     limit = max(floor, plan.finest_limit)
     last = LIMIT_SLACK * limit if plan.accuracy else MAX_SIGMA * floor
-    for number in range(MAX_TRIES):
-        if is_over():
+    low, high = (floor, math.inf), None  # limit and PEs: too low, fits
+    stride = FIRST_STRIDE
+    for _ in range(MAX_TRIES):
+        if is_over() or limit > last:
             break
-        _, totals = coarsest(pyramid, limit)
-        if totals[PES] <= max_pes:
-            high = limit
-            if limit == floor:
-                break
-            limit = floor if number == 0 else (low * limit) ** 0.5
+        pes = float(coarsest(pyramid, limit)[1][PES])
+        if pes > max_pes:
+            low = limit, pes
         else:
-            low = limit
-            guess = limit * (totals[PES] / max_pes) * 1.001
-            limit = guess if high is None else max((low * high) ** 0.5, min(guess, 0.999 * high))
-            if limit > last:
-                break
-        if high is not None and high / low < 1.004:
+            high = limit, pes
+        if high is None:
+            stride = max(stride**2, pes / max_pes)
+            limit *= stride
+        elif high[0] == floor or high[0] < CLOSE * low[0]:
             break
-    return high
+        else:
+            limit = _between(low, high, max_pes)
+    return high[0] if high else None
+
+
+def _between(low: tuple[float, float], high: tuple[float, float], max_pes: int) -> float:
+    """Where PEs may just fit, well within the interval; its lower end if that is untried."""
+    if low[1] == math.inf:
+        return low[0]
+    share = (low[1] - max_pes) / (low[1] - high[1])
+    return float(low[0] * (high[0] / low[0]) ** min(max(share, MARGIN), 1 - MARGIN))
 
 
 def finer(plan: Plan) -> Plan:

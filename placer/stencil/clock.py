@@ -7,17 +7,19 @@ from collections.abc import Callable
 
 SECONDS_PER_CELL = 3e-7  # of a step of the search, before the first one is measured
 SECONDS_PER_PE = 1e-5  # for placing, likewise
-FINISH_PER_PE = 1.2e-5  # seconds for checking and writing
-LEAST_FINISH = 0.2  # seconds for that on the smallest fabric
+FINISH_PER_PE = 4e-6  # seconds for checking and writing, on a core of its own
+LEAST_FINISH = 0.2  # seconds for that on the smallest fabric, likewise
 LEAST_SHARE = 0.25  # of the limit that a mapping gets, however long all the rest takes
 SLACK = 1.1  # a step may take longer than the last ones
+LEAST_CELLS = 1e6  # of a step whose speed tells that of larger ones
 
 
 class Clock:
     """Keeps enough time to place the last partition, to check it and to write it.
 
-    It has run since `begin`, and what follows the mapping takes `ending` seconds. The clock only
-    says when to stop: what is done until then does not depend on it.
+    It has run since `begin`, and what follows the mapping takes `ending` seconds on a core of its
+    own; on a busy machine, more time is kept for that. The clock only says when to stop: what is
+    done until then does not depend on it.
     """
 
     def __init__(
@@ -29,13 +31,16 @@ class Clock:
         is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._begin = time.perf_counter() if begin is None else begin
-        last = limit - ending - LEAST_FINISH - FINISH_PER_PE * num_pes
-        self._end = max(last, self.seconds + LEAST_SHARE * limit)
+        self._limit = limit
+        self._finish = ending + LEAST_FINISH + FINISH_PER_PE * num_pes
+        self._least_end = self.seconds + LEAST_SHARE * limit
+        self._busy_begin = self.seconds, time.process_time()
         self._is_interrupted = is_interrupted
         self._num_pes = num_pes
         self._seconds_per_pe = SECONDS_PER_PE
         self._seconds_per_cell = SECONDS_PER_CELL
-        self._cells, self._step_begin = 0.0, self.seconds
+        self._part_seconds = 0.0  # of the longest part of a step between two questions, per cell
+        self._cells, self._step_begin, self._part_begin = 0.0, self.seconds, self.seconds
 
     @property
     def seconds(self) -> float:
@@ -43,7 +48,14 @@ class Clock:
 
     def has_time(self, seconds: float = 0.0) -> bool:
         """Whether a step of so many seconds fits before the end must begin."""
-        return not self._is_interrupted() and self.seconds + SLACK * seconds < self._end
+        end = max(self._limit - self._slowness * self._finish, self._least_end)
+        return not self._is_interrupted() and self.seconds + SLACK * seconds < end
+
+    @property
+    def _slowness(self) -> float:
+        """Seconds that pass per second of computing, because others compute on the same machine."""
+        wall, computing = self._busy_begin
+        return max(1.0, (1 + self.seconds - wall) / (1 + time.process_time() - computing))
 
     def affords(self, cells: float) -> bool:
         """Asked before a step of the search; the slowest one so far tells the speed.
@@ -51,12 +63,17 @@ class Clock:
         Time to place what is found is kept.
         """
         self.end_step()
-        self._cells, self._step_begin = cells, self.seconds
+        self._cells, self._step_begin = max(cells, LEAST_CELLS), self.seconds
+        self._part_begin = self._step_begin
         return self.has_time(cells * self._seconds_per_cell + self.placing_seconds)
 
     def is_over(self) -> bool:
-        """Asked within a step of the search: time to place what was found is all that is left."""
-        return not self.has_time(self.placing_seconds)
+        """Asked between the parts of a step: there is no time for another part and for placing."""
+        part = self.seconds - self._part_begin
+        self._part_begin += part
+        if self._cells > 0:
+            self._part_seconds = max(self._part_seconds, part / self._cells)
+        return not self.has_time(self._part_seconds * self._cells + self.placing_seconds)
 
     def end_step(self) -> None:
         """Something else than a step of the search follows."""

@@ -15,6 +15,7 @@ from placer.stencil.problem import Problem
 from placer.stencil.surface import read_surface, surface_problem
 
 VOLUME_SUFFIX, FABRIC_SUFFIX = ".volume.png", ".fabric.png"  # of pictures
+PAGE_SUFFIX = ".html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ class StencilConfig:
     def written_files(self, name: str) -> list[Path]:
         """All files that the solution of a problem may bring."""
         path = self.solution_file(name)
-        suffixes = (".json", VOLUME_SUFFIX, FABRIC_SUFFIX, *((".in",) if not self.problem else ()))
+        pictures = (VOLUME_SUFFIX, FABRIC_SUFFIX, PAGE_SUFFIX)
+        suffixes = (".json", *pictures, *((".in",) if not self.problem else ()))
         return [path, *(path.with_suffix(suffix) for suffix in suffixes)]
 
 

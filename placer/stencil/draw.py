@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def _cut_tiles(
     netlist: Netlist, normal: int, height: float
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Low corner and edge, in volume units, of the tiles that a slice cuts."""
-    boxes = _tile_boxes(netlist.prisms) / netlist.sampling
+    boxes = tile_boxes(netlist.prisms) / netlist.sampling
     low, edge = boxes[:, :3], boxes[:, 3]
     across, along = [axis for axis in range(3) if axis != normal]
     is_cut = np.ones(len(boxes), bool)
@@ -72,7 +73,7 @@ def _cut_tiles(
     return np.stack([low[:, across], low[:, along], edge], axis=1)[is_cut]
 
 
-def _tile_boxes(prisms: LongArray) -> LongArray:
+def tile_boxes(prisms: LongArray) -> LongArray:
     """Origin and edge, in sampling units, of every tile; prisms are runs along x."""
     tiles = prisms[prisms[:, 0] >= 0]
     edge = TILE_POINTS << tiles[:, 0]
@@ -84,8 +85,22 @@ def _tile_boxes(prisms: LongArray) -> LongArray:
     return boxes
 
 
-def draw_fabric(problem: Problem, netlist: Netlist, placed: Placed, path: Path, title: str) -> None:
-    """The fabric, every PE coloured by the level of its tile, adapters marked."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FabricPicture:
+    """What is on every PE: the level of its tile, an adapter, or nothing."""
+
+    kinds: LongArray  # [height, width]: index of a name
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+
+    def labels(self) -> list[str]:
+        """Names with the number of PEs."""
+        counts = np.bincount(self.kinds.ravel(), minlength=len(self.names))
+        return [f"{name} ({n:,})" for name, n in zip(self.names, counts, strict=True)]
+
+
+def fabric_picture(problem: Problem, netlist: Netlist, placed: Placed) -> FabricPicture:
+    """The fabric by level."""
     levels = sorted({int(level) for level in np.unique(netlist.level[: netlist.num_tiles])})
     rank = {level: number for number, level in enumerate(levels)}
     width, height = problem.fabric
@@ -94,17 +109,22 @@ def draw_fabric(problem: Problem, netlist: Netlist, placed: Placed, path: Path, 
     kinds[netlist.num_tiles :] = len(levels)
     picture[placed.places[:, 1], placed.places[:, 0]] = kinds
     shades = [_LEVEL_COLOURS[min(k, len(_LEVEL_COLOURS) - 1)] for k in range(len(levels))]
-    colours = [*shades, _ADAPTER_COLOUR, _FREE_COLOUR]
+    names = (*(f"level {level}" for level in levels), "adapter", "unused")
+    return FabricPicture(picture, names, (*shades, _ADAPTER_COLOUR, _FREE_COLOUR))
+
+
+def draw_fabric(problem: Problem, netlist: Netlist, placed: Placed, path: Path, title: str) -> None:
+    """The fabric, every PE coloured by the level of its tile, adapters marked."""
+    picture = fabric_picture(problem, netlist, placed)
+    width, height = problem.fabric
     figure = Figure(figsize=(7.2, 1.2 + 6.0 * height / max(width, height)), layout="constrained")
     panel = figure.subplots()
-    norm = BoundaryNorm(np.arange(len(colours) + 1) - 0.5, len(colours))
-    panel.imshow(picture, origin="lower", cmap=ListedColormap(colours), norm=norm,
+    norm = BoundaryNorm(np.arange(len(picture.colours) + 1) - 0.5, len(picture.colours))
+    panel.imshow(picture.kinds, origin="lower", cmap=ListedColormap(picture.colours), norm=norm,
                  interpolation="nearest")  # fmt: skip
-    names = [f"level {level}" for level in levels] + ["adapter", "unused"]
-    counts = np.bincount(picture.ravel(), minlength=len(colours))
     handles = [
-        Patch(facecolor=colour, edgecolor="#666666", label=f"{name} ({number:,})")
-        for colour, name, number in zip(colours, names, counts, strict=True)
+        Patch(facecolor=colour, edgecolor="#666666", label=label)
+        for colour, label in zip(picture.colours, picture.labels(), strict=True)
     ]
     figure.legend(handles=handles, loc="outside right upper", fontsize=8, frameon=False)
     panel.set(xlabel="PE x", ylabel="PE y", title=title)

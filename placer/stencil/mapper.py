@@ -240,7 +240,8 @@ class _Trade:
             return
         self.attempt = self._run.shorten(self.attempt, self._rounds, TRADE_ROUNDS)
         share = self._best_share()
-        if abs(share - 1) > LEAST_TRADE and self._run.clock.has_time():
+        clock = self._run.clock
+        if abs(share - 1) > LEAST_TRADE and clock.has_time(2 * clock.placing_seconds):
             other = self._of_size(int(share * self.attempt.netlist.num_nodes))
             if other is not None:
                 self._take(self._run.place(other))

@@ -11,13 +11,15 @@ from rich.console import Console
 from rich.progress import TaskID
 from rich.table import Table
 
+from placer.command import command_line
 from placer.files import make_folder, write_atomic
 from placer.progress import NotedBar
 from placer.stencil import mapper
-from placer.stencil.config import FABRIC_SUFFIX, VOLUME_SUFFIX, StencilConfig
+from placer.stencil.config import FABRIC_SUFFIX, PAGE_SUFFIX, VOLUME_SUFFIX, StencilConfig
 from placer.stencil.draw import draw_fabric, draw_volume
 from placer.stencil.files import write_problem, write_solution
 from placer.stencil.mapper import Mapping
+from placer.stencil.page import solution_page
 from placer.stencil.problem import Problem
 from placer.stencil.scoring import Score
 
@@ -70,7 +72,7 @@ def score_table(score: Score, sampling: int) -> Table:
 def write(
     config: StencilConfig, name: str, problem: Problem, mapping: Mapping, *, is_interrupted: bool
 ) -> Path:
-    """Write solution, result and pictures, and the problem if it was generated."""
+    """Write solution, result, pictures and page, and the problem if it was generated."""
     path = config.solution_file(name)
     make_folder(path.parent)
     write_solution(path, mapping.solution)
@@ -94,6 +96,10 @@ def write(
         draw_fabric(
             problem, mapping.netlist, mapping.placed, path.with_suffix(FABRIC_SUFFIX), title
         )
+        volume = path.with_suffix(VOLUME_SUFFIX).read_bytes()
+        command = command_line("placer.stencil")
+        page = solution_page(name, problem, mapping, volume, command, asdict(config))
+        write_atomic(path.with_suffix(PAGE_SUFFIX), page.to_html())
     return path
 
 

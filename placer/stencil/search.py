@@ -35,6 +35,7 @@ MAX_SWEEPS = 12_000
 MAX_CELLS = 60_000_000  # of a sampling: 600 MB
 LEAST_CELLS, CELLS_PER_PE = 200_000, 1_000  # likewise, for small fabrics
 SOON_CELLS, SOON_CELLS_PER_PE = (2_000_000, 16_000_000), 50  # of the first plans
+QUICK_CELLS = 6_000_000  # of a sampling that is polished before finer ones are tried
 SOON_PLANS, NUM_PLANS = 8, 48
 FULL = 0.999  # share of the PEs from which on a fabric is full
 FINER_GAIN = 1.01  # that a finer level must promise when the fabric is full without it
@@ -42,6 +43,7 @@ SHIFTS = (1, 2, 3, 4, 6, 8, 12, 16)
 MAX_OFFSET = 64  # cells
 SWEEPS_PER_WORK = 8  # of annealing, in the time that it takes to evaluate a plan, about
 ESTIMATE_SLACK = 1.08  # by which a partition may be better than estimated
+CLEARLY = 0.97  # share of an estimate that must be above the best for a promise of clearly more
 
 
 class Budget(Protocol):
@@ -114,15 +116,18 @@ class _Sequence:
         self.found = sorted([*others, best], key=lambda f: -f.partition.accuracy)[:NUM_FINALISTS]
 
     def steps(self) -> Iterator[Step]:
-        """Small samplings first, so that there is a partition soon; then all, then long anneals."""
+        """Small samplings first, so that there is a partition soon; then those that promise clearly
+        more, then all that may be better, then long anneals.
+        """
         least, most = SOON_CELLS
         soon = min(most, max(least, SOON_CELLS_PER_PE * self.max_pes), self._max_cells)
+        yield from self._planned(SOON_PLANS, soon, ESTIMATE_SLACK)
         polished: Found | None = None
-        for num_plans, max_cells in ((SOON_PLANS, soon), (NUM_PLANS, self._max_cells)):
-            yield from self._planned(num_plans, max_cells)
+        for slack in (CLEARLY, ESTIMATE_SLACK):
+            yield from self._planned(NUM_PLANS, self._max_cells, slack)
             best = self.found[0] if self.found else None
-            is_quick = best is not None and self._num_cells(best.plan) <= 2 * least
-            if best is not polished and (is_quick or num_plans == NUM_PLANS):
+            is_quick = best is not None and self._num_cells(best.plan) <= QUICK_CELLS
+            if best is not polished and (is_quick or slack == ESTIMATE_SLACK):
                 yield from self._polished()
                 polished = self.found[0]
         for plan in last_resorts(self.problem, self.summary.highest):
@@ -138,15 +143,18 @@ class _Sequence:
                 yield self._annealing(start, sweeps, self.seed + number)
             sweeps *= 2
 
-    def _planned(self, num_plans: int, max_cells: int) -> Iterator[Step]:
-        """Plans in the order of what they promise; estimates get better with each tried one."""
+    def _planned(self, num_plans: int, max_cells: int, slack: float) -> Iterator[Step]:
+        """Plans in the order of what they promise; estimates get better with each tried one.
+
+        Ends when no estimate, times `slack`, is above what was found.
+        """
         for _ in range(num_plans):
             plans = make_plans(
                 self.problem, self.summary, self.max_pes, max_cells, self.corrections
             )
             plan = next((p for p in plans if (p.sampling, p.spare_levels) not in self.tried), None)
             best = self.found[0].partition.accuracy / self.max_pes if self.found else 0.0
-            if plan is None or plan.accuracy * ESTIMATE_SLACK < best:
+            if plan is None or plan.accuracy * slack < best:
                 return
             self.tried.add((plan.sampling, plan.spare_levels))
             results: list[Found] = []
@@ -165,26 +173,25 @@ class _Sequence:
         return result
 
     def _promises_more(self, result: Found) -> bool:
-        """Whether a finer level, for what its tiles leave over, could make it the best.
+        """Whether a finer level, for what its tiles leave over, could make it the best; once only.
 
         Without one only tiles that are not the hottest can be split, which yields little.
         """
+        plan = finer(result.plan)
         value, pes = result.base
         promised = value + (self.max_pes - pes) * SPLIT_YIELD[self.problem.dimension]
         best = max(result.partition.accuracy, self.found[0].partition.accuracy)
         is_full = result.partition.used_pes >= FULL * self.max_pes
         return (
             promised > best * (FINER_GAIN if is_full else 1.0)
-            and self._num_cells(finer(result.plan)) <= self._max_cells
+            and self._num_cells(plan) <= self._max_cells
+            and (plan.sampling, plan.spare_levels) not in self.tried
         )
 
     def _filled_up(self) -> Iterator[Step]:
         """Finer levels for the best, until the fabric is full."""
         while self._promises_more(self.found[0]):
-            before = self.found[0].partition.accuracy
             yield self._evaluation(finer(self.found[0].plan))
-            if self.found[0].partition.accuracy <= before:
-                return
 
     def _polished(self) -> Iterator[Step]:
         """Finer levels, short anneals and other offsets of the best."""
@@ -215,6 +222,7 @@ class _Sequence:
         return None if partition is None else replace(start, partition=partition)
 
     def _evaluation(self, plan: Plan) -> Step:
+        self.tried.add((plan.sampling, plan.spare_levels))
         act = partial(evaluate, self.problem, plan, (0, 0, 0), self.max_pes, self._is_over)
         return self._num_cells(plan), act
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from omegaconf import DictConfig
 
+from placer.command import command_line
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
 from placer.files import require_folder
@@ -23,6 +24,7 @@ class StreamingConfig:
     """What `conf/streaming.yaml` holds."""
 
     graph: Path
+    trust_graph: bool
     mapper: MapperName
     tiles: int
     ii: int
@@ -58,7 +60,7 @@ def main(config: DictConfig) -> None:
         raise InputError(f"output={settings.output}; name a .json file")
     require_folder(settings.output.parent)
     device, options = settings.device(), settings.options()
-    program = load_program(settings.graph)
+    program = load_program(settings.graph, is_trusted=settings.trust_graph)
     if settings.values:
         meaning_of(program)
     groups_of(program, device)  # refuses wrong input before compiled code and solvers are loaded
@@ -67,6 +69,7 @@ def main(config: DictConfig) -> None:
     run_and_report(
         program, device, options, settings.output,
         values=settings.values, front=settings.front,
+        command=command_line("placer.streaming"), config=asdict(settings),
     )  # fmt: skip
 
 

@@ -14,12 +14,13 @@ from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from placer.files import write_atomic
 from placer.streaming.mappers import Result
+from placer.streaming.program import Program
 
 # Light hues of Paul Tol's colour-blind-safe set, one per first op; black text can be read on them.
 _COLOURS = (
     "#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00",
 )  # fmt: skip
-_PLAIN = "#DDDDDD"
+PLAIN = "#DDDDDD"  # of instructions without ops, and of rare ops
 _CYCLE_INCHES, _TILE_INCHES = 0.34, 0.36
 _LEAST_INCHES = 5.0  # of the width, for the legend
 _MOST_INCHES = 40.0  # of a side; larger mappings are drawn smaller
@@ -67,20 +68,28 @@ def draw_mapping(result: Result, path: Path) -> None:
     write_atomic(path, buffer.getvalue())
 
 
+def op_colours(program: Program) -> dict[str, str]:
+    """Colours of the most frequent first ops."""
+    kinds = Counter(filter(None, _first_ops(program))).most_common(len(_COLOURS))
+    return dict(zip(sorted(op for op, _ in kinds), _COLOURS, strict=False))
+
+
+def _first_ops(program: Program) -> list[str]:
+    return [str(item.ops[0]) if item.ops else "" for item in program.instructions]
+
+
 def _draw_boxes(axes: Axes, result: Result) -> None:
     """A box in the cycle of the start, with the node id, and a bar until the result is ready."""
     mapping, program = result.mapping, result.problem.program
-    first_ops = [str(item.ops[0]) if item.ops else "" for item in program.instructions]
-    kinds = [op for op, _ in Counter(filter(None, first_ops)).most_common(len(_COLOURS))]
-    colours = dict(zip(sorted(kinds), _COLOURS, strict=False))
-    for node, op in enumerate(first_ops):
-        colour = colours.get(op, _PLAIN)
+    colours = op_colours(program)
+    for node, op in enumerate(_first_ops(program)):
+        colour = colours.get(op, PLAIN)
         start, tile = int(mapping.start[node]), int(mapping.tile[node])
         box: dict[str, Any] = {"facecolor": colour, "edgecolor": "#666666", "linewidth": 0.6}
         axes.add_patch(Rectangle((start, tile - 0.12), mapping.depth, 0.24, alpha=0.5, **box))
         axes.add_patch(Rectangle((start, tile - 0.38), 1, 0.76, zorder=3.5, **box))
         axes.text(start + 0.5, tile, str(node), ha="center", va="center", fontsize=7, zorder=4)
-    if kinds:
+    if colours:
         legend = axes.legend(
             [Patch(color=colour) for colour in colours.values()], [_label(op) for op in colours],
             loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False,

@@ -26,12 +26,18 @@ _MOST_NODES = 2_000  # bounds are tables of all pairs
 _MOST_NUMBER = 1e300
 
 
-def load_program(path: Path) -> Program:
+def load_program(path: Path, *, is_trusted: bool = False) -> Program:
     """The program in a JSON file, or in one of `torch.export.save` (.pt2).
 
-    InputError names the file and says what is wrong with it.
+    PyTorch unpickles parts of the second kind, and so runs code that is in it: such a file is read
+    only when it is trusted. InputError names the file and says what is wrong with it.
     """
     is_exported = path.suffix == ".pt2"
+    if is_exported and not is_trusted:
+        raise InputError(
+            f"graph file {path}: reading a .pt2 file can run code that is in it; if you trust "
+            "where it comes from, add trust_graph=true"
+        )
     text = "" if is_exported else read_text(path)
     try:
         if is_exported:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -14,6 +15,7 @@ from placer.streaming.device import Device
 from placer.streaming.draw import draw_mapping
 from placer.streaming.mappers import NotFoundError, Result, map_program
 from placer.streaming.options import MapOptions
+from placer.streaming.page import mapping_page
 from placer.streaming.program import Program
 from placer.streaming.result_file import FrontPoint, result_text
 from placer.streaming.rules import InfeasibleError
@@ -29,17 +31,20 @@ def run_and_report(
     *,
     values: bool,
     front: bool,
+    command: str,
+    config: dict[str, Any],
 ) -> None:
-    """Write the checked mapping to `output` and its picture beside it."""
+    """Write the checked mapping to `output`, its picture and its page beside it."""
     result = map_program(program, device, options, values=values)
     points = find_front(program, device, options) if front else []
-    picture = output.with_suffix(".png")
+    picture, page = output.with_suffix(".png"), output.with_suffix(".html")
     make_folder(output.parent)
     write_atomic(output, result_text(result, options, points))
     draw_mapping(result, picture)
+    write_atomic(page, mapping_page(result, points, command, config).to_html())
     console = make_console()
     show(console, result, points)
-    console.print(f"written to {output}, picture {picture}")
+    console.print(f"written to {output}, picture {picture}, page {page}")
 
 
 def find_front(program: Program, device: Device, options: MapOptions) -> list[FrontPoint]:

@@ -30,7 +30,7 @@ from placer.lowering import draw_netlist
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import RoutingMethod, route
-from placer.simulation import PRECISE_LIMITS
+from placer.simulation import PRECISE_LIMITS, Limits
 from placer.study.tables import csv_table, markdown_table, screen_table
 from placer.workloads import FAMILIES
 
@@ -143,7 +143,7 @@ def _anneal_by_rules(
 
 def _simulate_random(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> tuple[float, float]:
     """Median of short simulations, and the best by a long one of those that do best in them."""
-    short = SimulatorCost(fabric).score(netlist, decisions)
+    short = SimulatorCost(fabric, Limits()).score(netlist, decisions)
     finalists = np.argsort(-short, kind="stable")[:NUM_FINALISTS]
     truth = SimulatorCost(fabric, PRECISE_LIMITS)
     best = max(float(truth.score(netlist, decisions[int(k)])[0]) for k in finalists)

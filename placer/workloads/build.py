@@ -79,13 +79,23 @@ def build_model(spec: ModelSpec) -> DataflowGraph:
         x = _embedding(b, model, spec.sequence)
     else:
         x = b.load((spec.sequence, model.width), name="hidden")
+    b.store(_layers(b, x, model, layers), name="y")
+    return b.build(f"{spec.model}-layers{layers}-sequence{spec.sequence}", spec.model)
+
+
+def build_layer(model: PublishedModel, sequence: int, family: str) -> DataflowGraph:
+    """One layer of a transformer of any dimensions, from hidden states in DRAM."""
+    b = GraphBuilder()
+    x = b.load((sequence, model.width), name="hidden")
+    b.store(_layers(b, x, model, 1), name="y")
+    return b.build(f"{family}-{sequence}x{model.width}x{model.hidden}-heads{model.heads}", family)
+
+
+def _layers(b: GraphBuilder, x: str, model: PublishedModel, layers: int) -> str:
     add_layer = _decoder_layer if model.is_decoder else _encoder_layer
     for layer in range(layers):
         x = add_layer(b, x, model, f"layer{layer}")
-    if model.is_decoder:
-        x = b.layernorm(x, name="final.norm")
-    b.store(x, name="y")
-    return b.build(f"{spec.model}-layers{layers}-sequence{spec.sequence}", spec.model)
+    return b.layernorm(x, name="final.norm") if model.is_decoder else x
 
 
 def _embedding(b: GraphBuilder, model: PublishedModel, sequence: int) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from costmodel.comparison.cases import Unseen
 from costmodel.dataset.extend import extend_dataset
 from costmodel.dataset.loader import Dataset
 from costmodel.improve import Explored, ImproveConfig, RoundResult, main, rows_of
+from costmodel.liked import SearchConfig, SearchJob, search_netlist
 from costmodel.model import Model
 from placer.config import compose_config, run_command, to_dataclass
+from placer.executor import ExecutorKind, run_tasks
 from tests.costmodel.cases import labelled
 from tests.costmodel.test_learned import SMALL, model_for
 
@@ -38,20 +42,41 @@ def test_an_extended_dataset_holds_both(tmp_path: Path) -> None:
     assert longer.content_hash != base.content_hash
 
 
-@pytest.mark.slow
-def test_a_round_writes_models_table_and_curve(tmp_path: Path) -> None:
+def arguments_of(tmp_path: Path) -> list[str]:
+    """Of the smallest run there is."""
     data = labelled(tmp_path)
     assert data.fabric == SMALL
     model_for(SMALL).save(tmp_path / "first.pt")
-    arguments = [
+    return [
         f"model_file={tmp_path / 'first.pt'}", f"data={data.folder}", f"cache={tmp_path / 'cache'}",
         "unseen.families=[mlp]", "unseen.netlists=2", "unseen.sample_cycles=10", "rounds=1",
         "search.pool=2", "search.max_moves=20", "search.labels=3", "trainer.max_epochs=1",
-        "trainer.threads=1", f"output={tmp_path / 'out'}", "tracking.uri=null",
+        "trainer.threads=1", f"output={tmp_path / 'out'}", "tracking.uri=null", "workers=1",
     ]  # fmt: skip
+
+
+def run(*arguments: str) -> object:
     with pytest.raises(SystemExit) as stop:
         run_command(main, "improve", arguments)
-    assert stop.value.code == 0
+    return stop.value.code
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_cluster_finds_the_same() -> None:
+    case = next(iter(Unseen(("mlp",), 1, 10, 77).cases(SMALL)))
+    config = SearchConfig(2, 20, 0.003, 5e-4, 3)
+    job = SearchJob(case, pickle.dumps(model_for(SMALL)), config, seed=1)
+    here = search_netlist(job)
+    ((_, there),) = run_tasks(search_netlist, [job], kind=ExecutorKind.RAY, workers=1)
+    np.testing.assert_array_equal(here.throughput, there.throughput)
+    for one, two in zip(here.found, there.found, strict=True):
+        np.testing.assert_array_equal(one.decision.sites, two.decision.sites)
+
+
+@pytest.mark.slow
+def test_a_round_writes_models_table_and_curve(tmp_path: Path) -> None:
+    assert run(*arguments_of(tmp_path)) == 0
     table = (tmp_path / "out" / "rounds.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in table] == ["round", "0", "1"]
     grown = Dataset.open(tmp_path / "out" / "round_0" / "data", [SMALL])

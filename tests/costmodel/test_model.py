@@ -116,7 +116,7 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda d: d.pop("schema"), "version of its schema is None"),
     (
         lambda d: d.update(features=FEATURE_VERSION + 1),
-        rf"version of its features is {FEATURE_VERSION + 1}, .* {FEATURE_VERSION}; train it again",
+        rf"features is {FEATURE_VERSION + 1}, .* {FEATURE_VERSION} and wafer 1; train it again",
     ),
     (lambda d: d.pop("weights"), "is not complete .*weights"),
     (_without_weight, "is not complete .*Missing key"),

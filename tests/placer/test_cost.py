@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 import placer.cost
 from placer.cost import RandomCost, SimulatorCost
 from placer.errors import InputError
-from placer.simulation import Limits, Status, simulate_stack
+from placer.lowering import lower
+from placer.simulation import (
+    LONG_SAMPLE_LIMITS,
+    PRECISE_LIMITS,
+    Limits,
+    Status,
+    label_limits,
+    simulate_stack,
+)
+from placer.workloads import FfnSpec, build
 from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
 from tests.placer.random_cases import random_case
 
@@ -22,10 +31,20 @@ NETLIST = netlist_of("mlp", False)
 @pytest.mark.slow
 def test_the_simulator_scores_by_its_throughput() -> None:
     decisions = random_decisions(NETLIST, 3, seed=0)
-    measured = simulate_stack(SMALL, NETLIST, decisions).cycles_per_sample
+    limits = label_limits(NETLIST.bound_cycles)
+    measured = simulate_stack(SMALL, NETLIST, decisions, limits).cycles_per_sample
     scores = SimulatorCost(SMALL).score(NETLIST, decisions)
     np.testing.assert_allclose(scores, NETLIST.bound_cycles / measured)
     assert ((scores > 0) & (scores <= 1)).all()
+
+
+@pytest.mark.slow
+def test_few_long_samples_tell_the_same_as_many() -> None:
+    netlist = lower(SMALL, build(FfnSpec(rows=64, width=64, hidden=256)))
+    assert label_limits(netlist.bound_cycles) == LONG_SAMPLE_LIMITS
+    decisions = random_decisions(netlist, 2, seed=0)
+    precise = SimulatorCost(SMALL, PRECISE_LIMITS).score(netlist, decisions)
+    np.testing.assert_allclose(SimulatorCost(SMALL).score(netlist, decisions), precise, rtol=0.02)
 
 
 @settings(max_examples=40)

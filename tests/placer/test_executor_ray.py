@@ -28,7 +28,7 @@ from tests.placer.test_executor import (
     thread_settings,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 RAY = ExecutorKind.RAY
 
 

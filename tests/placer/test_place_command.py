@@ -33,7 +33,7 @@ from placer.netlist import Netlist
 from placer.place import main
 from placer.place_progress import SearchProgress
 from placer.place_report import RESULT_SCHEMA
-from placer.placing import PRECISE_LIMITS, PlaceConfig
+from placer.placing import PRECISE_LIMITS, PlaceConfig, affordable_steps
 from placer.simulate import make_graph
 from placer.simulation import simulate
 
@@ -424,3 +424,13 @@ def test_a_curve_needs_a_known_kind_of_picture(tmp_path: Path) -> None:
         draw_curve([], tmp_path / "curve.pdf", "nothing")
     draw_curve([], tmp_path / "curve.svg", "a search that was interrupted at once")
     assert "<svg" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("search_seconds", "judge_seconds", "number"),
+    [(0.2, 0.05, 5), (0.2, 0.4, 2), (5.0, 2.0, 0), (120.0, 2.0, 3), (1000.0, 0.01, 5)],
+)
+def test_few_placements_on_the_way_are_simulated_where_that_takes_long(
+    search_seconds: float, judge_seconds: float, number: int
+) -> None:
+    assert affordable_steps(search_seconds, judge_seconds) == number

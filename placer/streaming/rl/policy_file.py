@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
-from zipfile import BadZipFile
 
 import torch
 
@@ -81,10 +80,14 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = torch.load(path, weights_only=True)
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read policy file {path}: {error.strerror or error}") from error
-    except (*_NOT_AS_EXPECTED, EOFError, UnpicklingError, BadZipFile) as error:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            document = torch.load(io.BytesIO(content), weights_only=True)
+    except Exception as error:  # foreign bytes can end in any error
         raise InputError(f"policy file {path} is damaged or no policy") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
         raise InputError(f"policy file {path}: this version reads schema {SCHEMA_VERSION}")

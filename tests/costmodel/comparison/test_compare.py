@@ -123,13 +123,15 @@ def test_sections_of_a_model_are_cases() -> None:
 @pytest.mark.slow
 def test_the_configuration_composes() -> None:
     settings = to_dataclass(CompareConfig, compose_config("compare", []))
-    methods = settings.chosen()
+    methods = settings.chosen(settings.methods)
     assert list(methods) == list(settings.methods) and methods["simulator"].time_factor == 20
+    assert "flow_large" in settings.chosen(settings.model_methods)
 
 
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
+        ("model_methods=[tea]", "unknown method 'tea'"),
         ("methods=[tea]", "unknown method 'tea'; allowed (recipes): random, heuristic"),
         ("unseen.families=[rnn]", "unknown family 'rnn'"),
         ("models.names=[alexnet]", "unknown model 'alexnet'"),

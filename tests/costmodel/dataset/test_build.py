@@ -173,6 +173,7 @@ def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         cluster.shutdown()
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 def test_a_lost_node_of_a_cluster_costs_nothing(made: Path, tmp_path: Path, two_nodes: Any) -> None:
     """One of two nodes is killed after the first shard: complete and identical all the same."""

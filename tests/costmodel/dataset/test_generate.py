@@ -17,6 +17,7 @@ from placer.check import problems
 from placer.config import load_fabric
 from placer.errors import InputError
 from placer.heuristic import HeuristicCost
+from placer.lowering import SECTION, draw_section
 from placer.simulation import PRECISE_LIMITS, simulate_stack
 
 SMALL = load_fabric("small")
@@ -66,6 +67,17 @@ def test_same_seed_same_samples_and_another_seed_others(samples: NetlistSamples)
     assert np.array_equal(again.labels.cycles_per_sample, samples.labels.cycles_per_sample)
     other = make_samples(SMALL, "ffn", FEW, seed=5, netlist_id=7)
     assert other.netlist != samples.netlist
+
+
+@pytest.mark.slow
+def test_sections_of_random_transformers_are_labelled_too() -> None:
+    netlist, about = draw_section(SMALL, np.random.default_rng(23))
+    again, _ = draw_section(SMALL, np.random.default_rng(23))
+    assert again == netlist and about["family"] == netlist.family == SECTION
+    samples = make_samples(SMALL, SECTION, SampleOptions(decisions=8), seed=1, netlist_id=0)
+    require_consistent(samples)
+    assert samples.spec["width"] % samples.spec["heads"] == 0
+    assert len(samples.throughput) == 8
 
 
 @pytest.mark.parametrize("decisions", [8, 16, 24, 100])

@@ -7,16 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.encoding.batch import make_batch
+from costmodel.training.processes import ALONE, Place
 from costmodel.training.sampler import BatchData, GraphSampler, PlainSampler
 from tests.costmodel.cases import graphs_of, random_stack
 
 sizes_of_netlists = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 
 
-def sampler_of(sizes: list[int], graphs: int, decisions: int, seed: int = 0) -> GraphSampler:
+def sampler_of(
+    sizes: list[int], graphs: int, decisions: int, seed: int = 0, place: Place = ALONE
+) -> GraphSampler:
     netlist = np.repeat(np.arange(len(sizes)) * 5, sizes)  # numbers need not follow each other
     ids = 100 + 2 * np.arange(len(netlist))
-    return GraphSampler(ids, netlist, graphs, decisions, seed)
+    return GraphSampler(ids, netlist, graphs, decisions, seed, place)
 
 
 @settings(max_examples=50)
@@ -38,6 +41,25 @@ def test_batches_of_an_epoch(sizes: list[int], graphs: int, decisions: int, epoc
         assert len({netlist_of[i] for i in batch}) <= graphs
     # no netlist is cut into more groups than it needs
     assert groups <= sum(-(-size // decisions) for size in sizes)
+
+
+@settings(max_examples=50)
+@given(sizes_of_netlists, st.integers(1, 5), st.integers(1, 4), st.integers(2, 4))
+def test_processes_share_each_batch(
+    sizes: list[int], graphs: int, decisions: int, world: int
+) -> None:
+    whole = [batch.tolist() for batch in sampler_of(sizes, graphs, decisions)]
+    places = [Place(rank, world) for rank in range(world)]
+    shares = [[b.tolist() for b in sampler_of(sizes, graphs, decisions, place=p)] for p in places]
+    netlist_of = np.repeat(np.arange(len(sizes)), sizes)
+    for batch, *parts in zip(whole, *shares, strict=True):
+        owners = [{int(netlist_of[(i - 100) // 2]) for i in part} for part in parts]
+        if len(set.union(*owners)) < world:
+            assert parts == [batch] * world
+            continue
+        assert sorted(i for part in parts for i in part) == sorted(batch)
+        assert all(part for part in parts)
+        assert sum(map(len, owners)) == len(set.union(*owners))  # none is cut apart
 
 
 def test_full_batches_have_g_graphs_times_c_decisions() -> None:

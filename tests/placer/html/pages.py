@@ -1,20 +1,41 @@
-"""Pages to test with, made without a search."""
+"""Pages to test with, made without a search or with a short one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
 
 from placer.config import load_fabric
 from placer.fabric import Fabric
 from placer.html.fabric_view import Frame
 from placer.html.page import Page
 from placer.html.placement import placement_sections
+from placer.kernels.chain import Part
+from placer.kernels.engines import map_kernels
+from placer.kernels.generate import generate
+from placer.kernels.problem import Problem
+from placer.kernels.report import layout_page
+from placer.kernels.search import Search
 from placer.lowering import draw_netlist
 from placer.netlist import Netlist
 from placer.placement import random_sites
 from placer.routing import route
 from placer.simulation import simulate
+from placer.stencil.clock import Clock
+from placer.stencil.draw import draw_volume
+from placer.stencil.generate import INPUTS
+from placer.stencil.mapper import map_volume
+from placer.stencil.page import solution_page
+from placer.streaming.device import Device
+from placer.streaming.mappers import map_program
+from placer.streaming.options import MapOptions
+from placer.streaming.page import mapping_page
+from placer.streaming.program import Program
+from placer.streaming.program_file import load_program
+from placer.streaming.result_file import FrontPoint
 
+FFT = Path(__file__).resolve().parents[3] / "data/inputs/streaming/fft.json"
 HOSTILE = '</script><script>window.broken=1</script><img src=x onerror="window.broken=1">&amp;'
 
 
@@ -51,3 +72,30 @@ def large_page() -> Page:
     """As many frames as a search keeps, and a start and a result, on the large fabric."""
     fabric = load_fabric("large")
     return random_page(draw_netlist(fabric, "mha", 64, seed=0, index=0), fabric, num_frames=26)
+
+
+def kernels_page(folder: Path) -> Page:
+    """A small graph of kernels, one of them with a hostile name."""
+    graph = generate("tiny")
+    graph = replace(graph, kernels=(replace(graph.kernels[0], name=HOSTILE), *graph.kernels[1:]))
+    problem = Problem(graph)
+    mapping = map_kernels(Search(problem, 0.2, seed=0), "strips")
+    return layout_page([Part(0, graph, mapping, Fraction(problem.bound))], {}, "python -m x")
+
+
+def streaming_page(folder: Path) -> Page:
+    """The FFT by list scheduling, with a hostile op and a second initiation interval."""
+    fft = load_program(FFT)
+    first = replace(fft.instructions[0], ops=(HOSTILE,))
+    program = Program(HOSTILE, (first, *fft.instructions[1:]), fft.edges)
+    result = map_program(program, Device(), MapOptions("list", 0.0, 0), values=False)
+    return mapping_page(result, [FrontPoint(1, None, None, HOSTILE)], "python -m x", {})
+
+
+def stencil_page(folder: Path) -> Page:
+    """A flat volume; its fabric is large enough that parts have several processing elements."""
+    problem = INPUTS["circle"]()
+    mapping = map_volume(problem, Clock(0.01, problem.num_pes), seed=0)
+    draw_volume(problem, mapping.netlist, folder / "volume.png", "circle")
+    picture = (folder / "volume.png").read_bytes()
+    return solution_page(HOSTILE, problem, mapping, picture, "python -m x", {})

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.placer.html.pages import hostile_page, large_page, small_page
+from tests.placer.html.pages import (
+    hostile_page,
+    kernels_page,
+    large_page,
+    small_page,
+    stencil_page,
+    streaming_page,
+)
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
@@ -218,3 +225,61 @@ def test_other_pages_open(browser: Any, tmp_path: Path, make: Any) -> None:
     unit(browser, 0).send_keys(Keys.ENTER)
     assert data_of(browser)["units"][0]["name"] in facts(browser)
     assert_quiet(browser)
+
+
+def box(page: Any, number: int) -> Any:
+    return page.find_element(By.CSS_SELECTOR, f"[data-box='{number}']")
+
+
+def box_facts(page: Any) -> str:
+    return str(page.find_element(By.CSS_SELECTOR, ".boxes .facts").text)
+
+
+@pytest.fixture(params=[kernels_page, streaming_page, stencil_page])
+def mapping(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page of a mapper, just opened; quiet until the end, too."""
+    path = tmp_path / "page.html"
+    path.write_text(request.param(tmp_path).to_html(), encoding="utf-8")
+    open_page(browser, path)
+    yield browser
+    assert browser.execute_script("return window.broken") is None
+    assert_quiet(browser)
+
+
+def test_pages_of_mappers_can_be_pointed_at(mapping: Any) -> None:
+    text = mapping.find_element(By.CSS_SELECTOR, ".boxes script").get_attribute("textContent")
+    data = json.loads(text)
+    assert len(mapping.find_elements(By.CSS_SELECTOR, ".box")) == len(data["boxes"])
+    assert len(mapping.find_elements(By.CSS_SELECTOR, "line.arrow")) == len(data["arrows"])
+    assert "Nothing chosen" in box_facts(mapping)
+    last = len(data["boxes"]) - 1
+    mapping.execute_script("arguments[0].scrollIntoView({block: 'center'})", box(mapping, last))
+    ActionChains(mapping).move_to_element(box(mapping, last)).perform()
+    for words in (data["boxes"][last]["name"], *data["boxes"][last]["facts"].values()):
+        assert words in box_facts(mapping)
+    ActionChains(mapping).click().perform()
+    mapping.find_element(By.TAG_NAME, "body").send_keys(Keys.HOME)
+    assert data["boxes"][last]["name"] in box_facts(mapping)
+    mapping.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    ActionChains(mapping).move_to_element(mapping.find_element(By.TAG_NAME, "h1")).perform()
+    assert "Nothing chosen" in box_facts(mapping)
+
+
+def test_keys_walk_through_pages_of_mappers(mapping: Any) -> None:
+    assert len(mapping.find_elements(By.CSS_SELECTOR, ".box[tabindex='0']")) == 1
+    mapping.execute_script("document.querySelector('.box').focus()")
+    seen = set()
+    for key in (Keys.ARROW_RIGHT, Keys.ARROW_UP, Keys.ARROW_LEFT, Keys.ARROW_DOWN):
+        active = mapping.switch_to.active_element
+        active.send_keys(key)
+        active = mapping.switch_to.active_element
+        assert active.get_attribute("aria-label").split(",")[0] in box_facts(mapping)
+        seen.add(active.get_attribute("data-box"))
+    assert len(seen) > 1
+    mapping.switch_to.active_element.send_keys(Keys.ENTER)
+    ends = mapping.find_elements(By.CSS_SELECTOR, ".boxes .facts button")
+    if ends:  # kernels and instructions are joined by arrows, parts of a fabric are not
+        name = ends[0].text
+        ends[0].send_keys(Keys.ENTER)
+        assert box_facts(mapping).startswith(name)
+        assert mapping.find_elements(By.CSS_SELECTOR, ".box.dim")

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placer.annealing import Round
 from placer.annealing.replay import MAX_SNAPSHOTS, Replay
 from placer.decision import Decisions
+from placer.html.box_view import Arrow, Box, BoxView
 from placer.html.page import Folded, Page, Picture, Section, Shares, Table, Text, json_script
-from tests.placer.html.pages import HOSTILE, hostile_page, large_page, small_page
+from tests.placer.html.pages import (
+    HOSTILE,
+    hostile_page,
+    kernels_page,
+    large_page,
+    small_page,
+    stencil_page,
+    streaming_page,
+)
 
 VOID = {"img", "input", "link", "meta"}
 MAX_BYTES = 5_000_000
@@ -90,6 +100,41 @@ def test_foreign_text_arrives_unchanged() -> None:
     reader = Reader(hostile_page().to_html())
     assert json.loads(reader.data)["units"][3]["name"] == f"{HOSTILE}3"
     assert f"{HOSTILE}3" in reader.texts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [kernels_page, streaming_page, stencil_page])
+def test_pages_of_mappers_are_complete_and_foreign_text_stays_text(
+    tmp_path: Path, page: Any
+) -> None:
+    reader = Reader(page(tmp_path).to_html())
+    assert reader.count("script") == 2
+    assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
+    data = json.loads(reader.data)
+    width, height = data["size"]
+    assert max(width, height) == 1000
+    for box in data["boxes"]:
+        (x, y), (w, h) = box["at"], box["size"]
+        assert min(x, y) >= 0
+        assert (x + w <= width + 0.1) and (y + h <= height + 0.1)
+        assert box["facts"]
+    assert any(HOSTILE in text for text in reader.texts)
+    assert sum(len(text) for text in reader.texts) < MAX_BYTES
+
+
+@settings(max_examples=25)
+@given(st.text(), st.text())
+def test_boxes_escape(text: str, other: str) -> None:
+    box = Box(0, 0, 1, 2, text, other, "#000000", {text: other}, tail=1)
+    view = BoxView(text, other, 2, 4, [box, box], [Arrow(0, 1, (0, 0), (1, 1))])
+    reader = Reader(view.to_html())
+    plain = Reader(BoxView("", "", 2, 4, []).to_html())
+    assert [tag for tag, _ in reader.tags] == [tag for tag, _ in plain.tags]
+    data = json.loads(reader.data)
+    assert data["boxes"][0]["facts"] == {text: other}
+    assert data["boxes"][0]["at"] == [0, 500]  # y grows downwards in the drawing
+    assert data["boxes"][0]["ink"] == "#FFFFFF"
+    assert data["arrows"] == [[0, 1, 0, 1000, 250, 750]]
 
 
 @given(st.text())

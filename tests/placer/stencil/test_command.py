@@ -58,6 +58,9 @@ def test_a_problem_file_is_solved_and_drawn(
     assert stored["score"] == pytest.approx(result.total)
     for picture in ("box.volume.png", "box.fabric.png"):
         assert (output.parent / picture).stat().st_size > 1000
+    page = output.with_suffix(".html").read_text(encoding="utf-8")
+    assert f"{result.total:.6f}" in page
+    assert '<div class="boxes">' in page
 
 
 @pytest.mark.slow
@@ -182,7 +185,7 @@ def test_the_benchmark_goes_on_where_it_ended(
         stored = {path.name for path in (tmp_path / "out/jobs").iterdir()}
         assert len(stored) == inputs.count(",") + 1
     with monkeypatch.context() as patch:
-        patch.setattr(bench, "ProcessPoolExecutor", None)  # nothing is solved a second time
+        patch.setattr(bench, "run_tasks", None)  # nothing is solved a second time
         with pytest.raises(SystemExit) as stop:
             run_command(bench.main, "stencil_bench", [*settings, inputs])
     assert stop.value.code == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -144,6 +146,17 @@ def test_objectives_are_exchangeable() -> None:
     assert make_objective(ObjectiveName.CONTEST, problem)(0.5, 0.75) == 0.5
     by_wires = map_volume(problem, Steps(20), 0, weighted).score
     assert weighted(by_wires.accuracy_norm, by_wires.wires_norm) == 1.0
+
+
+def test_a_busy_machine_gets_more_time_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, computing = [0.0], [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "process_time", lambda: computing[0])
+    clock = Clock(100.0, 1, ending=10.0)
+    now[0], computing[0] = 80.0, 80.0
+    assert clock.has_time(8.0)
+    computing[0] = 30.0  # what follows takes 27 s and more
+    assert not clock.has_time()
 
 
 def test_an_interrupt_ends_the_search_with_a_solution() -> None:

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placer.annealing.random import rng_state
+from placer.stencil.candidate import lowest_limit
 from placer.stencil.filling import fill_by_yield, make_heap
-from placer.stencil.generate import INPUTS, ball, flat, make_problem, torus
+from placer.stencil.generate import INPUTS, ball, flat, hollow_sphere, make_problem, torus
 from placer.stencil.leaves import find_tiles, netlist_of
 from placer.stencil.moves import anneal_sweep, candidates_of, new_log
 from placer.stencil.partition import anneal, coarsest, fill
 from placer.stencil.place import best_layout, refine, solution_of
-from placer.stencil.plan import make_plans, summarise
+from placer.stencil.plan import Plan, make_plans, summarise
 from placer.stencil.problem import Problem, sampling_unit
 from placer.stencil.pyramid import STRADDLES, Pyramid, build_pyramid
 from placer.stencil.scoring import score
@@ -132,6 +133,16 @@ def test_leftover_pes_are_filled() -> None:
     partition = fill(pyramid, tree, totals, problem.num_pes)
     assert partition is not None
     assert partition.used_pes >= 0.999 * problem.num_pes
+
+
+def test_the_lowest_resolution_is_found_where_pes_hardly_fall_with_it() -> None:
+    problem = hollow_sphere(50, (200, 100))
+    pyramid = build_pyramid(problem, 20)
+    first, before, last = (coarsest(pyramid, limit)[1][1] for limit in (1.0, 1.08, 1.1))
+    assert 0.98 * first < last < before
+    limit = lowest_limit(pyramid, Plan(20, 0, 1.0, 0.0), 1.0, int(last), lambda: False)
+    assert limit is not None
+    assert 1.08 < limit <= 1.1
 
 
 def test_plans_of_a_flat_volume_begin_with_the_sampling_that_fits_exactly() -> None:

@@ -46,6 +46,9 @@ def test_every_mapper_maps_the_fft(
     entries = [entry for tile in document["spoke_ram"] for entry in tile["entries"]]
     assert sorted(entry["instruction"] for entry in entries) == list(range(17))
     assert output.with_suffix(".png").stat().st_size > 5_000
+    page = output.with_suffix(".html").read_text(encoding="utf-8")
+    assert f"{verdict.cycles} cycles" in page
+    assert "instruction 16" in page
 
 
 @pytest.mark.slow

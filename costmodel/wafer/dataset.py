@@ -1,0 +1,185 @@
+"""Datasets of labelled mappings: samples as rows of the two tables, and back, and encoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from costmodel.dataset.loader import Tables
+from costmodel.dataset.schema import KERNEL_GRAPHS, MAPPINGS, WAFER_TABLES, to_json
+from costmodel.encoding.graph_set import NUM_STALLS, GraphSet, stored_graph_set
+from costmodel.wafer.encode import Encoder, unit_ops, unit_stages
+from costmodel.wafer.features import WAFER_FEATURES
+from costmodel.wafer.samples import GraphSamples
+from placer.errors import InputError
+from placer.kernels.check import judge
+from placer.kernels.graph import KernelGraph
+from placer.kernels.kgraph_file import format_kgraph, parse_kgraph
+from placer.kernels.mapping_table import NUM_COLUMNS, table_of
+from placer.kernels.problem import Problem
+from placer.kernels.shapes import FloatArray, LongArray
+from placer.kernels.truth_model import Resolution
+
+NUMBERS = ("throughput", "heuristic", "wire_length", "adapters", "slowest_kernel")
+
+
+@dataclass(frozen=True, slots=True)
+class WaferHardware:
+    """What the labels depend on beside the graph: the resolution of the truth model."""
+
+    name: str = "wafer"
+    cells: int = Resolution().cells
+    chunks: int = Resolution().chunks
+    samples: int = Resolution().samples
+    colours: int = Resolution().colours
+
+
+def rows_of(samples: GraphSamples) -> tuple[pa.Table, pa.Table]:
+    """The row of the table of graphs, and the rows of the table of mappings."""
+    graph = {
+        "netlist_id": samples.netlist_id,
+        "family": samples.spec["family"],
+        "fingerprint": samples.fingerprint,
+        "num_decisions": len(samples.found),
+        "seed": list(samples.seed),
+        "spec": to_json(samples.spec),
+        "kgraph": format_kgraph(samples.graph),
+        "failures": list(samples.failures),
+    }
+    mappings = []
+    for number, (found, measured) in enumerate(zip(samples.found, samples.measured, strict=True)):
+        score, bound = judge(samples.graph, found.layout), measured.bound_cycles
+        mappings.append(
+            {
+                "netlist_id": samples.netlist_id,
+                "decision": number,
+                "phase": found.engine,
+                "search": to_json(found.search),
+                "mapping": table_of(found.layout).ravel().tolist(),
+                "cycles_per_sample": measured.cycles_per_sample,
+                "throughput": measured.throughput,
+                "heuristic": bound / float(score.slowest),
+                "wire_length": float(score.wire_length),
+                "adapters": score.adapters,
+                "slowest_kernel": bound / measured.kernel_cycles.max(),
+                "kernel_busy": (measured.kernel_cycles / measured.cycles_per_sample).tolist(),
+            }
+        )
+    return (
+        pa.Table.from_pylist([graph], schema=KERNEL_GRAPHS),
+        pa.Table.from_pylist(mappings, schema=MAPPINGS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledMappings:
+    """All mappings of one graph."""
+
+    graph: KernelGraph
+    tables: LongArray  # [num_decisions, num_kernels, NUM_COLUMNS]
+    throughput: FloatArray  # [num_decisions]
+    busy: NDArray[np.float32]  # [num_decisions, num_kernels] share of the time
+
+
+@dataclass(frozen=True, eq=False)
+class WaferDataset(Tables):
+    """Mappings of kernel graphs to wafers."""
+
+    @classmethod
+    def open(cls, folder: str | Path) -> WaferDataset:
+        """Raises InputError when the folder holds no complete dataset of this version."""
+        tables = Tables.read(folder, WAFER_TABLES)
+        return cls(**{field.name: getattr(tables, field.name) for field in fields(tables)})
+
+    @cached_property
+    def numbers(self) -> dict[str, FloatArray]:
+        """`NUMBERS` of all mappings, [num_decisions] each."""
+        table = self.decisions_file.read_columns(list(NUMBERS))
+        numbers = {name: np.array(table[name].to_numpy(), np.float64) for name in NUMBERS}
+        throughput = numbers["throughput"]
+        if not ((throughput > 0) & (throughput <= 1)).all():
+            raise InputError(f"{self.decisions_file.label}: throughput must lie in (0, 1]")
+        return numbers
+
+    @cached_property
+    def engines(self) -> NDArray[np.str_]:
+        return np.array(self.decisions_file.read_columns(["phase"])["phase"].to_pylist(), np.str_)
+
+    def mappings(self, netlist_id: int) -> LabelledMappings:
+        """Raises InputError when the files hold what is not legal."""
+        row = self.netlists_file.read_group(netlist_id).to_pylist()[0]
+        table = self.decisions_file.read_group(netlist_id)
+        try:
+            graph = parse_kgraph(row["kgraph"], f"graph {netlist_id}")
+            num = len(graph.kernels)
+            shape = (table.num_rows, num)
+            flat = np.array(table["mapping"].combine_chunks().values.to_numpy(), np.int64)
+            busy = np.array(table["kernel_busy"].combine_chunks().values.to_numpy(), np.float32)
+            tables, busy = flat.reshape(*shape, NUM_COLUMNS), busy.reshape(shape)
+        except (InputError, ValueError) as error:
+            raise InputError(f"dataset {self.folder}: graph {netlist_id}: {error}") from error
+        return LabelledMappings(graph, tables, np.array(table["throughput"].to_numpy()), busy)
+
+
+def encode_mappings(dataset: WaferDataset, folder: Path) -> GraphSet:
+    """All mappings with their labels, in files in `folder`; used again if there."""
+    parts = (part_of(dataset.mappings(i)) for i in range(dataset.num_netlists))
+    return stored_graph_set(parts, WAFER_FEATURES.version, dataset.content_hash, folder)
+
+
+def part_of(mappings: LabelledMappings) -> dict[str, NDArray[Any]]:
+    """The columns of a `GraphSet`: every mapping has facts of its own."""
+    encoder, graph = Encoder.of(Problem(mappings.graph)), mappings.graph
+    num, num_units, num_flows = len(mappings.tables), len(graph.kernels), len(graph.edges)
+    parts: dict[str, list[NDArray[Any]]] = {}
+    for table in mappings.tables:
+        for name, column in encoded_columns(encoder, table).items():
+            parts.setdefault(name, []).append(column)
+    edges = np.array(graph.edges, np.int32).reshape(-1, 2)
+    stalls = np.zeros((num, num_units, NUM_STALLS), np.float32)
+    stalls[:, :, 0] = 1 - mappings.busy
+    return {name: np.concatenate(columns) for name, columns in parts.items()} | {
+        "netlist_of": np.zeros(num, np.int64),
+        "facts_of": np.arange(num),
+        "log_throughput": np.log(mappings.throughput).astype(np.float32),
+        "unit_op": np.tile(unit_ops(graph), num),
+        "unit_stage": np.tile(unit_stages(encoder.graph), num),
+        "flow_source": np.tile(edges[:, 0], num),
+        "end_flow": np.tile(np.arange(num_flows, dtype=np.int32), num),
+        "end_unit": np.tile(edges[:, 1], num),
+        **{name: np.full(num, num_flows) for name in ("flow_start", "end_start", "hops_start")},
+        **{name: np.full(num, num_units) for name in ("unit_start", "placed_start")},
+        "unit_switch": np.zeros(num * num_units, np.int32),  # of `guha` networks only
+        "unit_stalls": stalls.reshape(-1, NUM_STALLS),
+        "num_switches": np.ones(num, np.int32),
+    }
+
+
+def encoded_columns(encoder: Encoder, table: LongArray) -> dict[str, NDArray[Any]]:
+    """What changes from mapping to mapping."""
+    room = encoder.encode(table)
+    num_visits, num_lanes = room.counts.tolist()
+    none = np.full(num_lanes, -1, np.int32)
+    return {
+        "unit": room.unit.copy(),
+        "flow": room.flow.copy(),
+        "end_hops": room.end_hops.copy(),
+        "visit_start": np.array([num_visits]),
+        "visit_flow": room.visits[0, :num_visits].copy(),
+        "visit_lane": room.visits[1, :num_visits].copy(),
+        "visit_before": room.visits[2, :num_visits].copy(),
+        "lane_start": np.array([num_lanes]),
+        "lane_kind": room.lanes[0, :num_lanes].copy(),
+        "lane_link": room.lanes[1, :num_lanes].copy(),
+        "link_start": np.array([num_lanes]),
+        "link_from": none,
+        "link_to": none,
+        "link_flows": np.zeros(num_lanes, np.int32),
+        "link_hops": np.zeros(num_lanes, np.int32),
+    }

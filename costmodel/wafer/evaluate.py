@@ -1,0 +1,149 @@
+"""Command: how well mappings of unseen graphs are predicted (conf/wafer_evaluate.yaml).
+
+Trains with the same command as models of the fabric (costmodel.train) on each fold, and compares
+with what needs no training data, or hardly any.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from omegaconf import DictConfig
+from rich.table import Table
+
+from costmodel.calibration import Calibration
+from costmodel.labelled import Labelled, Selection, open_labelled
+from costmodel.metrics import Evaluation, evaluate
+from costmodel.training.run import RunConfig, run, select
+from costmodel.wafer.dataset import WaferDataset
+from placer.command import make_console
+from placer.config import compose_config, run_command, to_dataclass
+from placer.files import require_folder, write_atomic
+from placer.kernels.shapes import FloatArray
+
+SplitName = Literal["graph", "family"]
+METHODS = ("deltaT", "deltaT + wires", "slowest kernel", "flow")
+_METRICS = ("relative_error", "spearman", "spearman_pooled", "pair_accuracy_5", "top5_regret")
+
+
+@dataclass(frozen=True, slots=True)
+class WaferEvaluateConfig:
+    """What `conf/wafer_evaluate.yaml` holds."""
+
+    data: Path
+    cache: Path
+    graph_folds: list[int]
+    families: list[str]
+    max_epochs: int
+    threads: int | None
+    output: Path
+
+
+class Row(NamedTuple):
+    """One method on one part."""
+
+    split: SplitName
+    fold: str
+    method: str
+    evaluation: Evaluation
+
+
+def fold_folder(output: Path, split: SplitName, fold: str) -> Path:
+    """Where the run of a fold lies; its model is `flow.pt`."""
+    return output / f"{split}_{fold}"
+
+
+def run_folds(config: WaferEvaluateConfig) -> list[Row]:
+    """Train on and test every fold; runs that are there are used again."""
+    data, numbers = open_labelled(config.data, config.cache), WaferDataset.open(config.data).numbers
+    folds: list[tuple[SplitName, str, int]] = [("graph", str(k), k) for k in config.graph_folds]
+    known = list(data.splits.families)
+    folds += [("family", family, known.index(family)) for family in config.families]
+    rows = []
+    for split, name, fold in folds:
+        train, test = select(data, split, fold)
+        assert test is not None, "folds have a test part"
+        model = run(_training(config, split, name, fold)).model
+        predictions = {
+            "deltaT": _calibrated(numbers["heuristic"], train)[test.ids],
+            "deltaT + wires": _calibrated(_with_wires(data, numbers, train), train)[test.ids],
+            "slowest kernel": np.minimum(numbers["slowest_kernel"][test.ids], 1.0),
+            "flow": model.predict(test).throughput,
+        }
+        rows += [
+            Row(split, name, method, evaluate(predictions[method], test.throughput, test.netlist))
+            for method in METHODS
+        ]
+    return rows
+
+
+def _training(config: WaferEvaluateConfig, split: SplitName, name: str, fold: int) -> RunConfig:
+    """As `python -m costmodel.train` would be called."""
+    threads = "null" if config.threads is None else config.threads
+    overrides = [
+        f"data={config.data}", f"cache={config.cache}", f"split={split}", f"fold={fold}",
+        f"trainer.max_epochs={config.max_epochs}", f"trainer.threads={threads}",
+        "tracking.uri=null", f"output={fold_folder(config.output, split, name)}",
+    ]  # fmt: skip
+    return to_dataclass(RunConfig, compose_config("train", overrides))
+
+
+def _calibrated(scores: FloatArray, train: Selection) -> FloatArray:
+    """Throughput for all scores, by the curve of the training part."""
+    return Calibration.fit(scores[train.ids], train.throughput).apply(scores)
+
+
+def _with_wires(data: Labelled, numbers: dict[str, FloatArray], train: Selection) -> FloatArray:
+    """exp of the best linear mix of log(bound / deltaT), log wire length per edge and adapters."""
+    graphs = data.graphs
+    edges = np.maximum(1, np.diff(graphs.flow_start)[graphs.facts_of])
+    columns = np.stack(
+        [
+            np.ones(len(data)),
+            np.log(numbers["heuristic"]),
+            np.log1p(numbers["wire_length"] / edges),
+            numbers["adapters"] / edges,
+        ],
+        axis=1,
+    )
+    factors, *_ = np.linalg.lstsq(columns[train.ids], np.log(train.throughput), rcond=None)
+    mixed: FloatArray = np.exp(columns @ factors)
+    return mixed
+
+
+def _csv(rows: list[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("split", "fold", "method", "graphs", "mappings", *_METRICS))
+    for row in rows:
+        scores = row.evaluation.overall
+        values = [f"{getattr(scores, name):.4f}" for name in _METRICS]
+        writer.writerow(
+            (row.split, row.fold, row.method, scores.num_graphs, scores.num_decisions, *values)
+        )
+    return text.getvalue()
+
+
+def main(config: DictConfig) -> None:
+    """Entry point."""
+    settings = to_dataclass(WaferEvaluateConfig, config)
+    require_folder(settings.output)
+    rows = run_folds(settings)
+    write_atomic(settings.output / "evaluation.csv", _csv(rows))
+    table = Table("split", "fold", "method", "RE", "per graph", "pooled", "pairs > 5%", "regret")
+    for row in rows:
+        scores = row.evaluation.overall
+        values = [f"{getattr(scores, name):.4f}" for name in _METRICS]
+        table.add_row(row.split, row.fold, row.method, *values)
+    console = make_console()
+    console.print(table)
+    console.print(f"written: {settings.output / 'evaluation.csv'}")
+
+
+if __name__ == "__main__":
+    run_command(main, "wafer_evaluate")

@@ -1,0 +1,164 @@
+// Draws boxes and arrows and lets the reader look into them. All text goes in by textContent.
+'use strict';
+document.querySelectorAll('.boxes').forEach((holder, view) => {
+  const data = JSON.parse(holder.querySelector('script').textContent);
+  const svg = holder.querySelector('svg'), facts = holder.querySelector('.facts');
+  const LEFT = 46, BELOW = 34, MARGIN = 8; // room for ticks
+  const CHARACTER = 0.62; // width of a character, in sizes of the font
+  const [width, height] = data.size;
+  let pinned = null; // box that a click keeps
+  let told; // box on the side; undefined: nothing yet
+
+  function make(name, attributes, parent, text) {
+    const isSvg = parent.namespaceURI === 'http://www.w3.org/2000/svg';
+    const node = isSvg ? document.createElementNS(parent.namespaceURI, name)
+      : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    parent.append(node);
+    return node;
+  }
+
+  svg.setAttribute('viewBox',
+    [-LEFT, -MARGIN, width + LEFT + MARGIN, height + BELOW + MARGIN].join(' '));
+  const head = make('marker', {
+    id: `arrow${view}`, viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: 'auto',
+  }, make('defs', {}, svg));
+  make('path', { d: 'M0 0 8 4 0 8z', class: 'head' }, head);
+  make('rect', { class: 'ground', width, height }, svg);
+  if (data.background) {
+    make('image', { href: data.background, width, height, preserveAspectRatio: 'none' }, svg);
+  }
+  for (const [x, text] of data.xTicks) {
+    make('line', { class: 'tick', x1: x, x2: x, y1: 0, y2: height }, svg);
+    make('text', { class: 'tick', x, y: height + 18 }, svg, text);
+  }
+  for (const [y, text] of data.yTicks) make('text', { class: 'tick', x: -LEFT / 2, y }, svg, text);
+
+  const boxes = data.boxes.map((box, id) => {
+    const [x, y] = box.at, [w, h] = box.size;
+    const group = make('g', {
+      class: 'box', role: 'button', tabindex: id ? -1 : 0, 'data-box': id,
+      'aria-label': [box.name, ...Object.entries(box.facts).map((pair) => pair.join(' '))].join(', '),
+    }, svg);
+    if (box.tail) {
+      make('rect', { class: 'tail', x, y: y + h / 3, width: box.tail, height: h / 3, fill: box.colour }, group);
+    }
+    make('rect', { class: 'body', x, y, width: w, height: h, fill: box.colour || 'transparent' }, group);
+    if (box.label) writeLabel(group, box, x + w / 2, y + h / 2);
+    return { group, x: x + w / 2, y: y + h / 2 };
+  });
+  const arrows = data.arrows.map(([, , x1, y1, x2, y2]) => make('line', {
+    class: 'arrow', x1, y1, x2, y2, 'marker-end': `url(#arrow${view})`,
+  }, svg));
+
+  // Along the longer side; left out where it could not be read.
+  function writeLabel(group, { label, ink, size: [w, h] }, x, y) {
+    const isUpright = h > 2 * w, [along, across] = isUpright ? [h, w] : [w, h];
+    const size = Math.min(20, 0.8 * across, along / (CHARACTER * (label.length + 1)));
+    if (size < 5) return;
+    const attributes = { x, y, fill: ink, 'font-size': size };
+    if (isUpright) attributes.transform = `rotate(-90 ${x} ${y})`;
+    make('text', attributes, group, label);
+  }
+
+  // Told again only when it changed, so that a button in use is not replaced.
+  function choose(id) {
+    if (id !== told) tell(id);
+    told = id;
+    emphasise(id);
+  }
+
+  function tell(id) {
+    facts.replaceChildren();
+    if (id === null) {
+      make('h3', {}, facts, 'Nothing chosen');
+      make('p', {}, facts, 'Point at a box, or use Tab and the arrow keys.');
+      return;
+    }
+    const box = data.boxes[id];
+    make('h3', {}, facts, box.name);
+    const list = make('dl', {}, facts);
+    for (const [key, value] of Object.entries(box.facts)) {
+      make('dt', {}, list, key);
+      make('dd', {}, list, value);
+    }
+    listEnds('From', data.arrows.filter(([, target]) => target === id).map(([source]) => source));
+    listEnds('To', data.arrows.filter(([source]) => source === id).map(([, target]) => target));
+  }
+
+  function listEnds(title, ids) {
+    if (!ids.length) return;
+    make('h3', {}, facts, `${title} (${ids.length})`);
+    const list = make('ul', {}, facts);
+    for (const id of ids) {
+      const button = make('button', { type: 'button', 'data-end': id }, make('li', {}, list), data.boxes[id].name);
+      button.addEventListener('click', () => pin(id));
+      button.addEventListener('pointerenter', () => emphasise(id));
+      button.addEventListener('focus', () => emphasise(id));
+    }
+  }
+
+  function emphasise(id) {
+    const near = new Set([id]);
+    data.arrows.forEach(([source, target], number) => {
+      const isOn = source === id || target === id;
+      if (isOn) near.add(source).add(target);
+      arrows[number].setAttribute('class', `arrow${isOn ? ' on' : id === null ? '' : ' dim'}`);
+    });
+    const isPale = id !== null && near.size > 1;
+    boxes.forEach(({ group }, other) => {
+      group.classList.toggle('dim', isPale && !near.has(other));
+      group.classList.toggle('on', other === id);
+    });
+  }
+
+  function pin(id) {
+    pinned = id;
+    choose(id);
+  }
+
+  const target = (event) => {
+    const box = event.target.closest('[data-box]');
+    return box ? Number(box.dataset.box) : null;
+  };
+  svg.addEventListener('pointerover', (event) => choose(target(event) ?? pinned));
+  svg.addEventListener('pointerleave', () => choose(pinned));
+  svg.addEventListener('click', (event) => pin(target(event)));
+  // Not on the SVG itself: Chromium puts SVG elements that listen for focus into the tab order.
+  const picture = svg.parentElement;
+  picture.addEventListener('focusin', (event) => {
+    const id = target(event);
+    if (id === null) return;
+    boxes.forEach(({ group }, other) => group.setAttribute('tabindex', other === id ? 0 : -1));
+    choose(id);
+  });
+  picture.addEventListener('focusout', (event) => {
+    if (!facts.contains(event.relatedTarget)) choose(pinned);
+  });
+  document.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') pin(null);
+  });
+  const STEPS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+  svg.addEventListener('keydown', (event) => {
+    const id = target(event);
+    if (id === null) return;
+    if (event.key === 'Enter' || event.key === ' ') pin(id);
+    else if (STEPS[event.key]) boxes[neighbour(id, STEPS[event.key])].group.focus();
+    else return;
+    event.preventDefault();
+  });
+
+  // The nearest box in a direction; what lies aside counts double.
+  function neighbour(from, [dx, dy]) {
+    let best = from, least = Infinity;
+    boxes.forEach((box, id) => {
+      const ahead = (box.x - boxes[from].x) * dx + (box.y - boxes[from].y) * dy;
+      const aside = Math.abs((box.x - boxes[from].x) * dy) + Math.abs((box.y - boxes[from].y) * dx);
+      if (ahead > 0.01 && ahead + 2 * aside < least) [best, least] = [id, ahead + 2 * aside];
+    });
+    return best;
+  }
+
+  choose(null);
+});

@@ -1,0 +1,307 @@
+"""Random changes of a mapping in rows of slots, compiled: other loops, other places.
+
+Unlike the engines of the contest's score, which keep one target time for all kernels, a change may
+unroll every kernel in its own way and give it a time of its own. What then is too wide or too high
+is mended by slower or flatter kernels, so that one kernel can grow at the cost of others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from placer.annealing.random import RngState, below, uniform
+from placer.kernels.labels import least_channels
+from placer.kernels.mapping_table import MAX_CONVS, ROTATED, C, H, K, Loops, W, X, Y, extents_of
+from placer.kernels.problem import Problem
+from placer.kernels.shapes import FloatArray, LongArray, ticks_per_pass
+from placer.kernels.shelf_search import change, copy_shelves
+from placer.kernels.shelves import NEW_ROW, STACKED, Shelves
+
+MENDS = 24  # kernels that one change may make slower or flatter
+MOST_SLOWER = 0.15  # share by which the time of such a kernel rises
+TIME_REACH = 0.5  # times change by up to exp(+- this / 2)
+
+
+class Frame(NamedTuple):
+    """What does not change."""
+
+    loops: Loops
+    kind: LongArray  # [num_kernels] equal kernels have the same
+    edges: LongArray  # [num_edges, 2]
+    width: int
+    height: int
+    limit: int  # memory per tile
+    scale: int  # ticks per unit of time
+
+
+class State(NamedTuple):
+    """A mapping with the rows that it stands in; heights of rows are those of their kernels."""
+
+    shelves: Shelves
+    table: LongArray  # see mapping_table.py
+
+
+def frame_of(problem: Problem, loops: Loops) -> Frame:
+    graph = problem.graph
+    wafer, kind = graph.wafer, problem.tables.kind.astype(np.int64)
+    return Frame(
+        loops, kind, problem.edges, wafer.width, wafer.height, wafer.memory_limit, graph.time_scale
+    )
+
+
+@njit(cache=True)
+def copy_state(source: State, target: State) -> None:
+    copy_shelves(source.shelves, target.shelves)
+    target.table[:, :] = source.table
+
+
+@njit(cache=True)
+def _slot(s: Shelves, table: LongArray, first: int) -> tuple[int, int, int]:
+    """End of the slot that begins at `first`, its width and its height."""
+    end, widest, total = first, 0, 0
+    while end < len(s.order) and (end == first or s.begin[end] == STACKED):
+        wide, tall = extents_of(table[s.order[end]])
+        widest, total, end = max(widest, wide), total + tall, end + 1
+    return end, widest, total
+
+
+@njit(cache=True)
+def _place_row(
+    s: Shelves, table: LongArray, first: int, floor: int, width: int
+) -> tuple[int, int, int]:
+    """Place a row on its floor; returns its end, its width and its height."""
+    total, tallest, end = 0, 0, first
+    while end < len(s.order) and (end == first or s.begin[end] != NEW_ROW):
+        end, widest, tall = _slot(s, table, end)
+        total, tallest = total + widest, max(tallest, tall)
+    slack = max(0, width - total)
+    left = 0 if s.side[first] == 0 else (slack if s.side[first] == 1 else slack // 2)
+    right, p = left + total, first
+    while p < end:
+        after, widest, tall = _slot(s, table, p)
+        right -= widest
+        at = left if s.way[first] == 0 else right
+        left += widest
+        y = floor + (tallest - tall) // 2
+        for q in range(p, after):
+            kernel = s.order[p + after - 1 - q] if s.up[p] == 1 else s.order[q]
+            wide, high = extents_of(table[kernel])
+            table[kernel, X], table[kernel, Y] = at + (widest - wide) // 2, y
+            y += high
+        p = after
+    return end, total, tallest
+
+
+@njit(cache=True)
+def place(state: State, width: int, height: int) -> tuple[int, int]:
+    """Give every kernel its place; returns tiles beyond the wafer, and the first row too wide.
+
+    The row is the place of its first kernel; -1: all rows are narrow enough.
+    """
+    s, table = state
+    floor, beyond, wide_row, p = 0, 0, -1, 0
+    while p < len(s.order):
+        end, total, tallest = _place_row(s, table, p, floor, width)
+        if total > width:
+            beyond += total - width
+            wide_row = p if wide_row < 0 else wide_row
+        floor += tallest
+        p = end
+    return beyond + max(0, floor - height), wide_row
+
+
+@njit(cache=True)
+def contest_ticks(frame: Frame, table: LongArray, kernel: int) -> int:
+    """The contest's time of a kernel."""
+    slowest, row = 0, table[kernel]
+    for i in range(frame.loops.num_convs[kernel]):
+        conv = frame.loops.convs[kernel, i]
+        passes = -(-conv[4] // row[K + i])
+        ticks = ticks_per_pass(conv, row[H], row[W], row[C + i], frame.scale)
+        slowest = max(slowest, passes * ticks)
+    return slowest
+
+
+@njit(cache=True)
+def unroll(frame: Frame, table: LongArray, kernel: int, h: int, w: int, c: int, ticks: int) -> bool:
+    """Unroll a kernel by h, w, c with the fewest k for the time; False: there are none.
+
+    Convolutions with fewer than c channels take all they have.
+    """
+    convs = frame.loops.convs[kernel]
+    if h < 1 or w < 1 or c < 1:
+        return False
+    for i in range(frame.loops.num_convs[kernel]):
+        if h > convs[i, 0] or w > convs[i, 1]:
+            return False
+        own = min(c, convs[i, 3])
+        if least_channels(convs[i], h, w, own, ticks, frame.limit, frame.scale) == 0:
+            return False
+    row = table[kernel]
+    row[H], row[W] = h, w
+    for i in range(frame.loops.num_convs[kernel]):
+        row[C + i] = min(c, convs[i, 3])
+        row[K + i] = least_channels(convs[i], h, w, row[C + i], ticks, frame.limit, frame.scale)
+    return True
+
+
+@njit(cache=True)
+def _most_channels(row: LongArray) -> int:
+    most = 1
+    for i in range(MAX_CONVS):
+        most = max(most, row[C + i])
+    return most
+
+
+@njit(cache=True)
+def _step(number: int, rng: RngState) -> int:
+    """A number near by, or twice or half as large."""
+    kind = below(rng, 4)
+    if kind == 0:
+        return number + 1
+    if kind == 1:
+        return number - 1
+    return 2 * number if kind == 2 else (number + 1) // 2
+
+
+@njit(cache=True)
+def _reshape(frame: Frame, table: LongArray, kernel: int, rng: RngState) -> None:
+    """Other loops for a kernel, or for all that are equal to it."""
+    row = table[kernel]
+    h, w, c = row[H], row[W], _most_channels(row)
+    ticks = contest_ticks(frame, table, kernel)
+    kind = below(rng, 10)
+    if kind < 4:
+        ticks = int(ticks * np.exp(TIME_REACH * (uniform(rng) - 0.7)))
+    elif kind < 7:
+        which = below(rng, 3)
+        h = _step(h, rng) if which == 0 else h
+        w = _step(w, rng) if which == 1 else w
+        c = _step(c, rng) if which == 2 else c
+        if below(rng, 2):  # the rectangle keeps its size, about
+            c = _flattened(row, h, w)
+    elif kind < 9 and len(frame.edges) > 0:
+        h, w, c = _neighbours_loops(frame, table, kernel, h, w, c, rng)
+    turns = 1 if kind == 9 or below(rng, 8) == 0 else 0
+    everywhere = below(rng, 3) > 0
+    for other in range(len(table)):
+        is_meant = other == kernel or (everywhere and frame.kind[other] == frame.kind[kernel])
+        if is_meant and unroll(frame, table, other, h, w, c, ticks):
+            table[other, ROTATED] ^= turns
+
+
+@njit(cache=True)
+def _flattened(row: LongArray, h: int, w: int) -> int:
+    """c at which the rows of tiles stay as many as they are, or a few less."""
+    rows = int(row[H] * row[W] * (_most_channels(row) + 1))
+    return max(1, rows // max(1, h * w) - 1)
+
+
+@njit(cache=True)
+def _neighbours_loops(
+    frame: Frame, table: LongArray, kernel: int, h: int, w: int, c: int, rng: RngState
+) -> tuple[int, int, int]:
+    """The loops of a kernel at the other end of an edge: equal ones need no adapter between."""
+    first = below(rng, len(frame.edges))
+    for i in range(len(frame.edges)):
+        edge = frame.edges[(first + i) % len(frame.edges)]
+        if edge[0] == kernel or edge[1] == kernel:
+            other = table[edge[0] + edge[1] - kernel]
+            return other[H], other[W], _most_channels(other)
+    return h, w, c
+
+
+@njit(cache=True)
+def _balance(frame: Frame, table: LongArray, busy: FloatArray, rng: RngState) -> None:
+    """All kernels get times at which they would be busy for the same share of the time."""
+    share = 0.8 + 0.2 * uniform(rng)
+    strength = uniform(rng)
+    for kernel in range(len(table)):
+        row, ticks = table[kernel], contest_ticks(frame, table, kernel)
+        factor = (share / max(busy[kernel], 0.1)) ** strength
+        unroll(frame, table, kernel, row[H], row[W], _most_channels(row), int(ticks * factor))
+
+
+@njit(cache=True)
+def _row_of(s: Shelves, p: int) -> tuple[int, int]:
+    """First place and end of the row that place p of the order lies in."""
+    first, end = p, p + 1
+    while s.begin[first] != NEW_ROW:
+        first -= 1
+    while end < len(s.order) and s.begin[end] != NEW_ROW:
+        end += 1
+    return first, end
+
+
+@njit(cache=True)
+def _stretch(frame: Frame, state: State, p: int, factor: float) -> None:
+    """A row becomes higher and narrower, or the other way round, at the same times."""
+    s, table = state
+    first, end = _row_of(s, p)
+    for q in range(first, end):
+        kernel = s.order[q]
+        row, ticks = table[kernel], contest_ticks(frame, table, kernel)
+        c = _most_channels(row)
+        if row[ROTATED] == 0:
+            c = max(1, int((c + 1) * factor) - 1)
+        else:  # shorter along x, and as fast with more channels out along y
+            c = max(1, int((c + 1) / factor) - 1)
+        unroll(frame, table, kernel, row[H], row[W], c, ticks)
+
+
+@njit(cache=True)
+def _least_busy(s: Shelves, first: int, end: int, busy: FloatArray, rng: RngState) -> int:
+    """Of a few kernels between two places of the order, the one that waits most."""
+    chosen = int(s.order[first + below(rng, end - first)])
+    for _ in range(2):
+        other = int(s.order[first + below(rng, end - first)])
+        chosen = other if busy[other] < busy[chosen] else chosen
+    return chosen
+
+
+@njit(cache=True)
+def _mend(frame: Frame, state: State, wide_row: int, busy: FloatArray, rng: RngState) -> None:
+    """Make a kernel of a row that is too wide (or of any row, if all are too high) smaller."""
+    s, table = state
+    first, end = (0, len(s.order)) if wide_row < 0 else _row_of(s, wide_row)
+    kernel = _least_busy(s, first, end, busy, rng)
+    row = table[kernel]
+    c, ticks = _most_channels(row), contest_ticks(frame, table, kernel)
+    # Channels out lie along x if it is upright: fewer of them make it narrower.
+    if (row[ROTATED] == 0) == (wide_row >= 0):
+        ticks = int(ticks * (1 + MOST_SLOWER * uniform(rng))) + 1
+    else:
+        c = max(1, c - 1 - below(rng, 1 + c // 8))
+    unroll(frame, table, kernel, row[H], row[W], c, ticks)
+
+
+@njit(cache=True)
+def propose(frame: Frame, state: State, busy: FloatArray, rng: RngState) -> bool:
+    """One random change, mended and placed; returns whether the mapping lies on the wafer.
+
+    `busy` [num_kernels]: share of the time that kernels work, as far as it is known.
+    """
+    s, num, kind = state.shelves, len(state.table), below(rng, 20)
+    p, q = below(rng, num), below(rng, num)
+    if kind < 4:
+        q = q if below(rng, 2) else min(max(p + below(rng, 9) - 4, 0), num - 1)
+        change(s, p, q, frame.height, rng)
+    elif kind < 6:
+        _balance(frame, state.table, busy, rng)
+    elif kind < 9:
+        factor = np.exp(0.3 * (uniform(rng) - 0.5))
+        _stretch(frame, state, p, factor)
+        if below(rng, 2):
+            _stretch(frame, state, q, 1 / factor)
+    else:
+        kernel = p if busy[p] > busy[q] or below(rng, 4) == 0 else q
+        _reshape(frame, state.table, kernel, rng)
+    for _ in range(MENDS):
+        beyond, wide_row = place(state, frame.width, frame.height)
+        if beyond == 0:
+            return True
+        _mend(frame, state, wide_row, busy, rng)
+    return place(state, frame.width, frame.height)[0] == 0

@@ -1,0 +1,100 @@
+"""Datasets of mappings: same bytes for any number of workers, going on, and training on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costmodel.dataset.build import Workers
+from costmodel.dataset.schema import WAFER_TABLES
+from costmodel.labelled import open_labelled
+from costmodel.model import Model
+from costmodel.wafer import build
+from costmodel.wafer.build import WaferContent, build_mappings
+from costmodel.wafer.cost import LearnedMappingCost
+from costmodel.wafer.dataset import WaferDataset
+from costmodel.wafer.evaluate import WaferEvaluateConfig, run_folds
+from costmodel.wafer.graphs import FAMILIES, draw_fitting
+from placer.errors import InputError
+from placer.executor import ExecutorKind
+from placer.kernels.check import find_faults
+from placer.kernels.mapping_table import layout_of
+from placer.kernels.problem import Problem
+from placer.kernels.truth_model import simulate_mapping
+
+CONTENT = WaferContent(("plain", "fully_connected"), 2, 12, 0)
+
+
+def workers(number: int) -> Workers:
+    return Workers(ExecutorKind.LOCAL, number)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mappings")
+    build_mappings(CONTENT, folder, workers(1))
+    return folder
+
+
+@pytest.mark.slow
+def test_same_bytes_after_an_interruption_and_with_more_workers(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "merge", fail)
+        with pytest.raises(OSError, match="disk full"):
+            build_mappings(CONTENT, tmp_path, workers(2))
+    (tmp_path / "shards" / "shard-00002.zip").unlink()
+    build_mappings(CONTENT, tmp_path, workers(2))
+    for name in WAFER_TABLES:
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_labels_are_those_of_the_truth_model(folder: Path) -> None:
+    dataset = WaferDataset.open(folder)
+    assert dataset.families == ("plain", "fully_connected") * 2
+    assert set(dataset.engines.tolist()) >= {"strips", "rows", "walk"}
+    mappings = dataset.mappings(0)
+    problem = Problem(mappings.graph)
+    for k in (0, len(mappings.tables) - 1):
+        layout = layout_of(mappings.tables[k])
+        assert find_faults(mappings.graph, layout) == []
+        measured = simulate_mapping(problem, layout)
+        assert measured.throughput == pytest.approx(mappings.throughput[k])
+        busy = measured.kernel_cycles / measured.cycles_per_sample
+        np.testing.assert_allclose(mappings.busy[k], busy, rtol=1e-5)
+    with pytest.raises(InputError, match=r"graphs_per_family=2, now 3|was made with"):
+        build_mappings(WaferContent(("plain", "fully_connected"), 3, 12, 0), folder, workers(1))
+
+
+@pytest.mark.slow
+def test_a_model_is_trained_tested_and_used(folder: Path, tmp_path: Path) -> None:
+    config = WaferEvaluateConfig(
+        folder, tmp_path / "encoded", [], ["plain"], 2, 1, tmp_path / "evaluate"
+    )
+    rows = run_folds(config)
+    assert [row.method for row in rows] == ["deltaT", "deltaT + wires", "slowest kernel", "flow"]
+    by_method = {row.method: row.evaluation.overall for row in rows}
+    assert by_method["slowest kernel"].relative_error < 0.3
+    data = open_labelled(folder, tmp_path / "encoded")
+    assert (data.graphs.netlist_of == data.netlist).all()
+    with pytest.raises(InputError, match="needed one of a fabric"):
+        _ = data.fabric
+    model = Model.load(tmp_path / "evaluate" / "family_plain" / "flow.pt")
+    mappings = WaferDataset.open(folder).mappings(0)
+    scores = LearnedMappingCost(model).score(Problem(mappings.graph), mappings.tables)
+    expected = model.predict_graphs(data.graphs, np.arange(len(mappings.tables))).throughput
+    np.testing.assert_allclose(scores.throughput, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_graphs_are_drawn_by_the_seed(family: str) -> None:
+    one, two = (draw_fitting(family, np.random.default_rng(5), [])[0].graph for _ in range(2))
+    assert one == two
+    assert 5 <= len(one.kernels) <= 64

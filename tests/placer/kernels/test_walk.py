@@ -1,0 +1,146 @@
+"""Walks over mappings: every state is legal, tables say what layouts say, costs choose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placer.kernels.auto import Portfolio
+from placer.kernels.check import find_faults
+from placer.kernels.engines import map_kernels
+from placer.kernels.finish import frames_of
+from placer.kernels.flow import flow_along
+from placer.kernels.generate import branched, generate, plain
+from placer.kernels.graph import KernelGraph, Wafer, depth_first_order
+from placer.kernels.joint import JointSizing
+from placer.kernels.mapping_cost import FormulaCost, Scores, SimulatorCost
+from placer.kernels.mapping_table import H, K, extents_of, layout_of, loops_of, table_of
+from placer.kernels.problem import Problem
+from placer.kernels.search import Search
+from placer.kernels.shapes import LongArray
+from placer.kernels.shelves import shelves_of
+from placer.kernels.strips import best_rows
+from placer.kernels.truth_kernels import kernel_shape
+from placer.kernels.truth_model import simulate_mapping
+from placer.kernels.walk import Heat, start_state, walk
+from placer.kernels.walk_moves import State, contest_ticks, frame_of
+
+GRAPHS: dict[str, KernelGraph] = {
+    "tiny": generate("tiny"),
+    "tiny_convs": generate("tiny_convs"),
+    "plain": plain((1, 2), 16, 16, Wafer(120, 90)),
+    "branched": branched(1, 16, 8, Wafer(100, 100)),
+}
+PROBLEMS = {name: Problem(graph) for name, graph in GRAPHS.items()}
+
+
+def start_of(problem: Problem) -> State:
+    """Rows in depth-first order at a long time."""
+    order = np.array(depth_first_order(problem.num, problem.graph.edges))
+    for ticks in problem.times[:: max(1, len(problem.times) // 40)].tolist():
+        shapes = problem.shapes_at(ticks)
+        rows = best_rows(shapes, flow_along(problem.edges, order))
+        if rows is None:
+            continue
+        shelves, sizing = shelves_of(rows), JointSizing(problem, ticks, lambda: False)
+        sized = sizing.choose_that_fit(frames_of(problem, shapes, shelves), 2, 0)
+        state = None if sized is None else start_state(problem, shelves, sized)
+        if state is not None:
+            return state
+    raise AssertionError("no rows")
+
+
+STARTS = {name: start_of(problem) for name, problem in PROBLEMS.items()}
+
+
+class RowsCost:
+    """Likes large h; all kernels are busy."""
+
+    def score(self, problem: Problem, tables: LongArray) -> Scores:
+        liked = 1 - 1 / (1.0 + tables[:, :, H].sum(axis=1))
+        return Scores(liked, np.ones(tables.shape[:2]))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(sorted(GRAPHS)), st.integers(0, 2**20), st.floats(1e-3, 1.0))
+def test_every_step_is_legal(name: str, seed: int, hot: float) -> None:
+    problem = PROBLEMS[name]
+    for step in walk(problem, STARTS[name], RowsCost(), Heat(30, hot, hot / 10), seed):
+        assert find_faults(problem.graph, layout_of(step.state.table)) == []
+
+
+def test_the_same_seed_takes_the_same_steps() -> None:
+    problem, heat = PROBLEMS["tiny"], Heat(60, 0.01, 0.001)
+    one, two = (list(walk(problem, STARTS["tiny"], RowsCost(), heat, 3)) for _ in range(2))
+    assert [step.throughput for step in one] == [step.throughput for step in two]
+    for first, second in zip(one, two, strict=True):
+        np.testing.assert_array_equal(first.state.table, second.state.table)
+
+
+def test_a_cold_walk_never_loses() -> None:
+    problem = PROBLEMS["branched"]
+    steps = walk(problem, STARTS["branched"], RowsCost(), Heat(200, 1e-9, 1e-9), 0)
+    accepted = [step.throughput for step in steps if step.is_accepted]
+    assert accepted == sorted(accepted)
+    assert accepted[-1] > accepted[0]
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+def test_tables_say_what_layouts_say(name: str) -> None:
+    problem, table = PROBLEMS[name], STARTS[name].table
+    layout = layout_of(table)
+    np.testing.assert_array_equal(table_of(layout), table)
+    frame = frame_of(problem, loops_of(problem.graph))
+    for i, (kernel, placed) in enumerate(zip(problem.graph.kernels, layout.kernels, strict=True)):
+        shape = kernel_shape(kernel, placed)
+        assert extents_of(table[i]) == (shape.extent(0), shape.extent(1))
+        ticks = contest_ticks(frame, table, i)
+        assert ticks / problem.graph.time_scale == pytest.approx(shape.contest_cycles)
+        assert (table[i, K:] > 0).sum() == len(kernel.convs)
+
+
+def test_costs_of_the_truth_model() -> None:
+    problem, table = PROBLEMS["branched"], STARTS["branched"].table
+    measured = simulate_mapping(problem, layout_of(table))
+    simulated, formula = (
+        cost.score(problem, table[None]) for cost in (SimulatorCost(), FormulaCost())
+    )
+    assert simulated.throughput[0] == measured.throughput
+    np.testing.assert_allclose(
+        simulated.busy[0], measured.kernel_cycles / measured.cycles_per_sample
+    )
+    # Nothing is faster than its slowest kernel.
+    assert formula.throughput[0] == pytest.approx(
+        measured.bound_cycles / measured.kernel_cycles.max()
+    )
+    assert formula.throughput[0] >= simulated.throughput[0] - 1e-9
+    assert formula.busy.max() == 1.0
+
+
+def test_the_cost_chooses_in_place_of_the_score() -> None:
+    problem = PROBLEMS["tiny"]
+    search = Search(problem, 0.0, cost=SimulatorCost())
+    for engine in ("strips", "slicing"):
+        map_kernels(search, engine)  # type: ignore[arg-type]
+    assert search.best is not None
+    assert search.best.throughput == pytest.approx(
+        simulate_mapping(problem, search.best.layout).throughput
+    )
+
+
+@pytest.mark.slow
+def test_steered_search_beats_its_own_rows() -> None:
+    """A clock that counts questions: the same search on any machine."""
+    ticks = iter(range(1 << 30))
+    search = Search(
+        PROBLEMS["tiny_convs"], 800, cost=FormulaCost(), clock=lambda: float(next(ticks))
+    )
+    first: list[float] = []
+    search.on_better = lambda mapping: first.append(mapping.throughput or 0.0)
+    Portfolio(search).run()
+    assert first == sorted(first)
+    assert first[-1] > first[0]
+    assert search.best is not None
+    assert find_faults(search.problem.graph, search.best.layout) == []
