@@ -142,7 +142,7 @@ def explore(
 
 
 def improve(config: ImproveConfig, console: Console, tracker: Tracker) -> list[RoundResult]:
-    """All rounds; the model of each is in `output`."""
+    """All rounds; the model of each is in its folder, the last also in `output`."""
     base = open_labelled(config.data, config.cache)
     model = Model.load(config.model_file)
     LearnedCost(base.fabric, model)  # raises InputError when it is of another hardware
@@ -159,6 +159,7 @@ def improve(config: ImproveConfig, console: Console, tracker: Tracker) -> list[R
         tracker.log_metrics(results[-1].figures([t.best for t in targets]), number)
         if number < config.rounds:
             model = _tune(config, model, targets, number)
+    model.save(config.output / "model.pt")  # only a run that came to its end leaves one
     return results
 
 
@@ -174,7 +175,6 @@ def _tune(config: ImproveConfig, model: Model, targets: list[Target], number: in
         start=model, show_progress=True,
     )  # fmt: skip
     tuned.save(folder / "model.pt")
-    tuned.save(config.output / "model.pt")
     return tuned
 
 

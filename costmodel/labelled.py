@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -130,13 +131,15 @@ def open_labelled(folder: str | Path, cache: str | Path) -> Labelled:
 
 def _open_mappings(folder: Path, cache: Path) -> Labelled:
     """The same for mappings of kernels to a wafer; the heuristic is bound / deltaT."""
-    dataset = WaferDataset.open(folder)
+    dataset, hardware = WaferDataset.open(folder), WaferHardware()
+    if dataset.metadata.config.get("hardware") != json.loads(json.dumps(asdict(hardware))):
+        raise InputError(f"dataset {folder}: labelled by another truth model; make it again")
     netlist = np.repeat(np.arange(dataset.num_netlists), np.diff(dataset.first_decision))
     numbers = dataset.numbers
     return Labelled(
         folder=folder,
         content_hash=dataset.content_hash,
-        hardware=WaferHardware(),
+        hardware=hardware,
         features=WAFER_FEATURES,
         graphs=encode_mappings(dataset, cache),
         netlist=netlist,

@@ -253,8 +253,8 @@ def _judge(config: PlaceConfig, problem: Problem, decision: Decisions) -> Figure
 
 
 def _judge_steps(problem: Problem, replay: Sequence[Snapshot], number: int) -> tuple[Step, ...]:
-    """Of so many placements, evenly spread from the first to the last."""
-    if not replay or not number:
+    """Of so many placements, evenly spread from the first to the last; two or more, or none."""
+    if not replay or number < 2:
         return ()
     fabric, netlist = problem.fabric, problem.netlist
     chosen = np.unique(np.linspace(0, len(replay) - 1, number).round().astype(int))

@@ -26,6 +26,7 @@ from costmodel.training.module import TrainerConfig
 from costmodel.version import PACKAGES, git_revision, source_hash
 from placer.command import finite
 from placer.errors import InputError
+from placer.fabric import Fabric
 from placer.files import require_folder, write_atomic
 
 CHECKPOINTS = "checkpoints"
@@ -209,4 +210,5 @@ def _track(tracker: Tracker, config: RunConfig, result: RunResult, data: Labelle
     tracker.log_metrics({k: v for k, v in metrics.items() if np.isfinite(v)})
     files = (*config.output.glob("*.*"), config.output / CHECKPOINTS / BEST_CHECKPOINT)
     tracker.log_files(sorted(files))
-    tracker.log_model(config.model_file, data.folder)
+    if isinstance(data.hardware, Fabric):  # only those are served
+        tracker.log_model(config.model_file, data.folder)

@@ -18,10 +18,10 @@ from costmodel.wafer.encode import Encoder, unit_ops, unit_stages
 from costmodel.wafer.features import WAFER_FEATURES
 from costmodel.wafer.samples import GraphSamples
 from placer.errors import InputError
-from placer.kernels.check import judge
+from placer.kernels.check import find_faults, judge
 from placer.kernels.graph import KernelGraph
 from placer.kernels.kgraph_file import format_kgraph, parse_kgraph
-from placer.kernels.mapping_table import NUM_COLUMNS, table_of
+from placer.kernels.mapping_table import NUM_COLUMNS, layout_of, table_of
 from placer.kernels.problem import Problem
 from placer.kernels.shapes import FloatArray, LongArray
 from placer.kernels.truth_model import Resolution
@@ -122,6 +122,9 @@ class WaferDataset(Tables):
             flat = np.array(table["mapping"].combine_chunks().values.to_numpy(), np.int64)
             busy = np.array(table["kernel_busy"].combine_chunks().values.to_numpy(), np.float32)
             tables, busy = flat.reshape(*shape, NUM_COLUMNS), busy.reshape(shape)
+            for mapping in tables:
+                if faults := find_faults(graph, layout_of(mapping)):
+                    raise InputError(f"illegal mapping: {faults[0]}")
         except (InputError, ValueError) as error:
             raise InputError(f"dataset {self.folder}: graph {netlist_id}: {error}") from error
         return LabelledMappings(graph, tables, np.array(table["throughput"].to_numpy()), busy)

@@ -23,6 +23,7 @@ from costmodel.training.run import RunConfig, run, select
 from costmodel.wafer.dataset import WaferDataset
 from placer.command import make_console
 from placer.config import compose_config, run_command, to_dataclass
+from placer.errors import InputError
 from placer.files import require_folder, write_atomic
 from placer.kernels.shapes import FloatArray
 
@@ -63,6 +64,9 @@ def run_folds(config: WaferEvaluateConfig) -> list[Row]:
     data, numbers = open_labelled(config.data, config.cache), WaferDataset.open(config.data).numbers
     folds: list[tuple[SplitName, str, int]] = [("graph", str(k), k) for k in config.graph_folds]
     known = list(data.splits.families)
+    for family in config.families:
+        if family not in known:
+            raise InputError(f"unknown family {family!r}; the dataset has: {', '.join(known)}")
     folds += [("family", family, known.index(family)) for family in config.families]
     rows = []
     for split, name, fold in folds:

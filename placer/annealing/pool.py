@@ -24,7 +24,7 @@ from placer.annealing.starts import random_start
 from placer.heuristic import HeuristicCost, Rules
 
 POOL_SHARE = 0.6  # of a time limit
-LEAST_SEARCHES = 6  # in this time: on large netlists several short ones beat a long one
+LEAST_SEARCHES = 6  # at least, if asked for: on large netlists short ones beat a long one
 FAR, NEAR = 0.5, 0.2  # standard deviations of the logarithm of a weight
 DOUBLINGS = (1, 2, 3)  # that are drawn
 
@@ -49,7 +49,7 @@ def search_pool(
     """
     limit = problem.options.time_limit
     share = math.inf if limit is None else POOL_SHARE * limit
-    end, longest = time.monotonic() + share, share / LEAST_SEARCHES
+    end, longest = time.monotonic() + share, share / min(LEAST_SEARCHES, len(seeds))
     found = list[_Candidate]()
     for number, pair in enumerate(seeds):
         left = end - time.monotonic()

@@ -96,7 +96,9 @@ class Portfolio:
             sized = self._sizing(rows.ticks).choose_that_fit(frames, ROUNDS, self._search.seed)
             if sized is not None:
                 start = start_state(self._problem, rows.shelves, sized) or start
-        if start is not None:
+        if start is None:
+            self._round(number)  # no rows of the pool can be walked from
+        else:
             steering.walk_from(start, number)
 
     def _force_rows(self) -> None:

@@ -84,7 +84,8 @@ class Search:
 
         def on_better(mapping: Mapping) -> None:
             layout = turned_layout(mapping.layout) if is_turned else mapping.layout
-            self.take(Mapping(layout, judge(self.problem.graph, layout, self.rules)))
+            score = judge(self.problem.graph, layout, self.rules)
+            self.take(Mapping(layout, score, None if is_turned else mapping.throughput))
 
         must_find = self.must_find and self.best is None
         return replace(

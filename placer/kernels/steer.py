@@ -35,6 +35,8 @@ class Steering:
         liked, likes = start, 0.0
         for step in walk(problem, start, self._cost, heat, seed):
             if self._search.is_over():
+                if self.best is not None:  # with more time this walk would offer something else
+                    return
                 break
             if step.throughput > likes:
                 liked, likes = step.state, step.throughput

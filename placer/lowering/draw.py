@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from placer.errors import DoesNotFitError
 from placer.fabric import Fabric
 from placer.lowering.lower import lower
 from placer.lowering.sections import lower_sections
@@ -44,16 +45,21 @@ def draw_section(fabric: Fabric, rng: np.random.Generator) -> tuple[Netlist, dic
     """A section of a random transformer layer, and what the layer is like.
 
     Forward pass or training step. Only sections that are quick to simulate are drawn. Raises
-    DoesNotFitError when the layer does not fit.
+    DoesNotFitError when the layer does not fit, or has no such section.
     """
-    short = dict[int, Netlist]()
-    while not short:
-        layer, sequence = sample_layer(rng)
-        training, fill = bool(rng.integers(2)), float(rng.uniform(*FILL_RANGE))
-        graph = build_layer(layer, sequence, SECTION)
-        sections = lower_sections(fabric, with_backward(graph) if training else graph, fill)
-        netlists = enumerate(section.netlist for section in sections)
-        short = {k: netlist for k, netlist in netlists if netlist.bound_cycles <= MAX_CYCLES}
+    layer, sequence = sample_layer(rng)
+    training, fill = bool(rng.integers(2)), float(rng.uniform(*FILL_RANGE))
+    graph = build_layer(layer, sequence, SECTION)
+    sections = lower_sections(fabric, with_backward(graph) if training else graph, fill)
+    cycles = [section.netlist.bound_cycles for section in sections]
+    short = {k: s.netlist for k, s in enumerate(sections) if cycles[k] <= MAX_CYCLES}
+    if not short:
+        raise DoesNotFitError(
+            f"cycles per sample of any section of {graph.name!r}",
+            min(cycles),
+            MAX_CYCLES,
+            "draw another layer",
+        )
     chosen = int(rng.choice(list(short)))
     about = {"family": SECTION, **asdict(layer), "sequence": sequence, "training": training}
     return short[chosen], {**about, "fill": fill, "section": chosen}

@@ -8,17 +8,20 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
+from costmodel import labelled
+from costmodel.encoding.features import FABRIC_FEATURES
 from costmodel.model import Model
 from costmodel.networks.flow import FlowConfig
 from costmodel.networks.guha import GuhaConfig
 from costmodel.train import main
-from costmodel.training import LossConfig, RankLoss, TrainConfig, fit
+from costmodel.training import LossConfig, RankLoss, TrainConfig
 from costmodel.training.run import RunConfig, run
 from placer.config import CONF_DIR, choices, compose_config, run_command, to_dataclass
 from tests.costmodel.training.tiny import overrides, settings
@@ -192,6 +195,8 @@ def test_checkpoints_of_another_run_are_refused_and_kept(
         code, _, err = call(capsys, *overrides(folder, *changes))
         assert code == 2
         assert "holds checkpoints of a run with other data, settings or seed" in err
-    monkeypatch.setattr(sys.modules[fit.__module__], "FEATURE_VERSION", 99)
-    assert call(capsys, *overrides(folder, "trainer.max_epochs=1"))[0] == 2
+    monkeypatch.setattr(labelled, "FABRIC_FEATURES", replace(FABRIC_FEATURES, version=99))
+    code, _, err = call(capsys, *overrides(folder, "trainer.max_epochs=1"))
+    assert code == 2
+    assert "holds checkpoints of a run with other data, settings or seed" in err
     assert (folder / "out" / "metrics.json").read_bytes() == kept
