@@ -61,6 +61,21 @@ class Outcome(NamedTuple):
     link_vectors: NDArray[np.int64]  # [num_decisions, num_links]
 
 
+def empty_outcome(num: int, num_units: int, num_links: int) -> Outcome:
+    """For `run_stack` to fill."""
+    return Outcome(
+        status=np.empty(num, np.int32),
+        cycles_per_sample=np.full(num, np.nan),
+        first_sample_cycles=np.full(num, -1, np.int64),
+        cycles_simulated=np.empty(num, np.int64),
+        samples=np.empty(num, np.int64),
+        vector_hops=np.empty(num, np.int64),
+        counted_cycles=np.empty(num, np.int64),
+        unit_time=np.empty((num, num_units, 4), np.int64),
+        link_vectors=np.empty((num, num_links), np.int64),
+    )
+
+
 @engine_jit
 def _period(cells, last, window):
     """Largest time between the finishes of sample `last - window` and `last` of a pacing unit."""
@@ -181,19 +196,13 @@ def run(cells, limits: Limits):
 
 
 @njit(cache=True, nogil=True)
-def run_stack(cells, start, limits: Limits, sites, channels, route_start, links, parents):
+def run_stack(cells, start, limits: Limits, sites, channels, route_start, links, parents, outcome):
     """Simulate a stack of decisions one after the other, without Python work in between.
 
-    `start` are the cells at the start of cycle 0, without a decision.
+    `start` are the cells at the start of cycle 0, without a decision. `outcome` is filled, not
+    returned: a Ctrl-C while numba makes a named tuple crashes Python.
     """
-    num = len(sites)
-    outcome = Outcome(
-        np.empty(num, np.int32), np.full(num, np.nan), np.full(num, -1, np.int64),
-        np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num, np.int64),
-        np.empty(num, np.int64), np.empty((num, start[at.NUM_UNITS], 4), np.int64),
-        np.empty((num, start[at.NUM_LINKS]), np.int64),
-    )  # fmt: skip
-    for d in range(num):
+    for d in range(len(sites)):
         for k in range(len(cells)):
             cells[k] = start[k]
         load_decision(cells, sites[d], channels[d], route_start[d], links, parents)
@@ -202,7 +211,6 @@ def run_stack(cells, start, limits: Limits, sites, channels, route_start, links,
         outcome.cycles_simulated[d] = end
         outcome.counted_cycles[d] = end - counted_from
         _report(cells, limits, outcome, d, end)
-    return outcome
 
 
 @engine_jit

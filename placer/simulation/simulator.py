@@ -11,7 +11,7 @@ from placer.netlist import Netlist
 from placer.simulation import records as at
 from placer.simulation.critical import describe_critical
 from placer.simulation.deadlock import describe_deadlock
-from placer.simulation.engine import Limits, Outcome, run_stack
+from placer.simulation.engine import Limits, Outcome, empty_outcome, run_stack
 from placer.simulation.layout import Layout, build_layout
 from placer.simulation.measurement import Measurement, Status
 from placer.simulation.routes import tree_sizes
@@ -39,9 +39,12 @@ def run_with_layout(
     layout = build_layout(
         fabric, netlist, max_nodes=max_nodes, max_hops=max_hops, max_samples=limits.max_samples
     )
-    outcome: Outcome = run_stack(
+    outcome = empty_outcome(
+        len(decisions.sites), int(layout.start[at.NUM_UNITS]), int(layout.start[at.NUM_LINKS])
+    )
+    run_stack(
         layout.cells, layout.start, limits, decisions.sites, decisions.channels,
-        decisions.route_start, decisions.links, decisions.parents,
+        decisions.route_start, decisions.links, decisions.parents, outcome,
     )  # fmt: skip
     return outcome, layout
 
