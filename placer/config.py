@@ -36,6 +36,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from placer.ctrl_c import keep_ctrl_c
 from placer.errors import InputError
 from placer.fabric import Fabric
 
@@ -162,6 +163,7 @@ def run_command(
     user interrupts. The working directory stays as it is and nothing is written but by `main`.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    keep_ctrl_c()
     try:
         options = _parse_options(arguments)
         if options.wants_help:
