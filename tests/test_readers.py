@@ -309,6 +309,7 @@ def test_programs_of_pytorch_are_read_only_when_they_are_trusted(tmp_path: Path)
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -358,6 +358,7 @@ def assert_refused(done: Run, message: str, output: Path) -> None:
     assert not output.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -128,6 +128,7 @@ def test_the_configuration_composes() -> None:
     assert "flow_large" in settings.chosen(settings.model_methods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argument", "message"),
     [

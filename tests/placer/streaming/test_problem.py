@@ -82,6 +82,7 @@ def test_sweep_against_trying_all_places(
     assert _fits(bound, separation, depth, max_hop, len(children), rows) == fits
 
 
+@pytest.mark.slow
 def test_bounds_of_a_large_graph_come_in_time() -> None:
     """Work is counted: without more cuts the bound is still that of the path."""
     star = graph(600, *((0, c) for c in range(1, 599)), *((c, 599) for c in range(1, 599)))
