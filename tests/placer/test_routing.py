@@ -199,7 +199,9 @@ class TestEveryMethod:
         fabric, netlist, seed = problem
         sites = random_sites(fabric, netlist, 3, seed)
         for method in RoutingMethod:
-            check(fabric, netlist, route(fabric, netlist, sites, method=method, seed=seed))
+            decisions = route(fabric, netlist, sites, method=method, seed=seed)
+            assert len(decisions) == 3
+            check(fabric, netlist, decisions)
 
     @given(problems_to_route())
     @settings(max_examples=25, deadline=None)
@@ -462,6 +464,9 @@ class TestRandomSites:
         netlist = netlist_of(units, [])
         for sites in random_sites(fabric, netlist, 5, seed=1):
             check(fabric, netlist, route(fabric, netlist, sites[None]))
+            used = np.zeros(fabric.topology.num_sites, int)
+            np.add.at(used, sites, (4, 5, 2, 5, 4))
+            assert sorted(used[used > 0]) == [10, 10]
 
     @pytest.mark.parametrize(
         ("units", "resource", "demand", "limit"),

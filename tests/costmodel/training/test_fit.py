@@ -17,35 +17,16 @@ from costmodel.encoding.batch import make_batch
 from costmodel.labelled import Labelled, Selection, split_validation
 from costmodel.model import Model
 from costmodel.networks import NetworkConfig
-from costmodel.networks.flow import FlowConfig
 from costmodel.networks.guha import GuhaConfig
-from costmodel.training import LossConfig, RankLoss, TrainConfig, TrainerConfig, fit
+from costmodel.training import LossConfig, RankLoss, TrainConfig, fit
 from costmodel.training.fit import LAST_CHECKPOINT, claim
 from costmodel.training.losses import losses
 from placer.errors import InputError
-from tests.costmodel.cases import labelled, network_of
+from tests.costmodel.cases import network_of
+from tests.costmodel.training.tiny import FLOW, TRAINER
 
-FLOW = FlowConfig(width=8, lane_width=8, rounds=1)
 GUHA = GuhaConfig(width=8, rounds=1, embedding=4)
-TRAINER = TrainerConfig(
-    max_epochs=3,
-    graphs_per_batch=2,
-    decisions_per_graph=4,
-    validation_share=0.25,
-    threads=1,
-    accelerator="cpu",
-)
 CONFIG = TrainConfig(network=FLOW, trainer=TRAINER)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Labelled:
-    return labelled(tmp_path_factory.mktemp("data"), num_netlists=8, num_decisions=4)
-
-
-@pytest.fixture(scope="module")
-def train(data: Labelled) -> Selection:
-    return Selection(data, np.arange(len(data)))
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +15,15 @@ from lightning import Callback
 from costmodel.encoding.batch import make_batch
 from costmodel.labelled import Labelled, Selection
 from costmodel.model import Model
-from costmodel.networks.flow import FlowConfig
 from costmodel.train import main
-from costmodel.training import LossConfig, RankLoss, TrainConfig, TrainerConfig, fit
+from costmodel.training import LossConfig, RankLoss, TrainConfig, fit
 from costmodel.training.losses import losses, term_counts
 from placer.config import run_command
 from placer.executor import WorkerCrashError
-from tests.costmodel.cases import labelled, network_of
-from tests.costmodel.training.tiny import overrides
+from tests.costmodel.cases import network_of
+from tests.costmodel.training.tiny import FLOW, TRAINER, overrides
 
-FLOW = FlowConfig(width=8, lane_width=8, rounds=1)
-TRAINER = TrainerConfig(
-    max_epochs=3,
-    graphs_per_batch=3,
-    decisions_per_graph=4,
-    validation_share=0.25,
-    threads=1,
-    accelerator="cpu",
-)
-CONFIG = TrainConfig(network=FLOW, trainer=TRAINER)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Labelled:
-    return labelled(tmp_path_factory.mktemp("data"), num_netlists=8, num_decisions=4)
-
-
-@pytest.fixture(scope="module")
-def train(data: Labelled) -> Selection:
-    return Selection(data, np.arange(len(data)))
+CONFIG = TrainConfig(network=FLOW, trainer=replace(TRAINER, graphs_per_batch=3))
 
 
 class Watch(Callback):

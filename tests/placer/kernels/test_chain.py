@@ -55,7 +55,8 @@ def test_a_chain_is_faster_than_one_wafer() -> None:
 def test_every_engine_maps_chains(engine: EngineName) -> None:
     for name in ("convs", "unet"):
         wafer = GRAPHS[name].wafer
-        chained(GRAPHS[name], [(wafer.width, wafer.height)] * 2, 0.3, engine)
+        parts = chained(GRAPHS[name], [(wafer.width, wafer.height)] * 2, 0.3, engine)
+        assert all(part.mapping.score.slowest >= part.bound for part in parts)
 
 
 def test_kernels_that_do_not_fit_one_wafer_go_to_another() -> None:
@@ -77,7 +78,8 @@ def test_rows_along_y_hold_what_rows_along_x_do_not() -> None:
 def test_chains_with_odd_weights(weights: tuple[float, float, float]) -> None:
     graph = GRAPHS["blocks"]
     wafer = Wafer(90, 70, 24576, *weights)
-    chained(replace(graph, wafer=wafer), [(90, 70), (70, 90)], 0.1)
+    parts = chained(replace(graph, wafer=wafer), [(90, 70), (70, 90)], 0.1)
+    assert all(part.mapping.score.slowest >= part.bound for part in parts)
 
 
 def test_what_no_chain_holds_is_said() -> None:
