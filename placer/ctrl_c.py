@@ -12,14 +12,16 @@ import llvmlite
 import numba
 
 NUMBA, LLVMLITE = (str(Path(str(module.__file__)).parent) for module in (numba, llvmlite))
+IMPORT, PROTOBUF = "<frozen importlib._bootstrap", "/google/protobuf/"
 SECONDS = 0.02  # until it is asked again
 
 
 def keep_ctrl_c() -> None:
     """Do not raise KeyboardInterrupt where it would be dropped; raise it a moment later.
 
-    Numba asks Python code about the types of a call, LLVM about its cache: both go on whatever that
-    code raises.
+    Numba asks Python code about the types of a call, LLVM about its cache, libraries in C++ about
+    protocol buffers: all go on whatever that code raises. A module that is half imported may be
+    one of these libraries.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -38,5 +40,6 @@ def _answer(number: int, frame: FrameType | None) -> None:
 
 
 def _drops_errors(code: CodeType) -> bool:
-    in_types = code.co_name == "typeof_pyval" and code.co_filename.startswith(NUMBA)
-    return in_types or code.co_filename.startswith(LLVMLITE)
+    file = code.co_filename
+    in_types = code.co_name == "typeof_pyval" and file.startswith(NUMBA)
+    return in_types or file.startswith((LLVMLITE, IMPORT)) or PROTOBUF in file

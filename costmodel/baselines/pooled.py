@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 
 from costmodel.encoding.batch import Batch, make_batch
 from costmodel.encoding.features import (
-    FLOW_ANNOTATIONS,
-    FLOW_FACTS,
+    FLOW_COLUMNS,
     LANE_KINDS,
     OPS,
-    UNIT_ANNOTATIONS,
-    UNIT_FACTS,
+    UNIT_COLUMNS,
 )
 from costmodel.encoding.graph_set import GraphSet
 from placer.fabric import SiteKind
@@ -32,8 +30,6 @@ LongArray = NDArray[np.int64]
 QUANTILES = (0.5, 0.75, 0.9, 0.97)
 NUM_STATISTICS = 2 + len(QUANTILES)  # mean, maximum, quantiles
 _CHUNK = 512  # decisions at once: memory stays flat
-_UNIT = (*UNIT_FACTS, *UNIT_ANNOTATIONS)
-_FLOW = (*FLOW_FACTS, *FLOW_ANNOTATIONS)
 
 
 def pooled_features(data: GraphSet, ids: LongArray) -> FloatArray:
@@ -79,7 +75,7 @@ class _Tables:
         }
         flow, visit_flow, visit_lane = columns["flow"], columns["visit_flow"], columns["visit_lane"]
         num_flows, num_lanes, num_links = len(flow), len(of["lane"]), len(of["link"])
-        load = flow[:, _FLOW.index("load")].astype(np.float64)
+        load = flow[:, FLOW_COLUMNS.index("load")].astype(np.float64)
         lane_load = _sum(visit_lane, load[visit_flow], num_lanes)
         link_load = _sum(columns["lane_link"], lane_load, num_links)
         link_kind = np.zeros(num_links, np.int64)
@@ -135,7 +131,7 @@ def _netlist_features(t: _Tables) -> Iterator[FloatArray]:
 
 def _route_features(t: _Tables) -> Iterator[FloatArray]:
     """How far the vectors travel, and what they meet on the way."""
-    load, end_of = t.flow[:, _FLOW.index("load")], t.flow_of[t.end_flow]
+    load, end_of = t.flow[:, FLOW_COLUMNS.index("load")], t.flow_of[t.end_flow]
     end_load = load[t.end_flow]
     yield from _all_statistics(t.num, end_of, t.end_hops, t.end_hops * end_load)
     yield _weighted_mean(t.end_hops, end_load, end_of, t.num)
@@ -145,7 +141,7 @@ def _route_features(t: _Tables) -> Iterator[FloatArray]:
         yield _sum(t.flow_of, column, t.num)
         yield _weighted_mean(column, load, t.flow_of, t.num)
     for kind in ("from_compute", "from_memory", "from_port"):
-        own = t.flow[t.end_flow, _FLOW.index(kind)] > 0
+        own = t.flow[t.end_flow, FLOW_COLUMNS.index(kind)] > 0
         yield _weighted_mean(t.end_hops[own], end_load[own], end_of[own], t.num)
         yield from _all_statistics(t.num, end_of[own], (t.end_hops * end_load)[own])
 
@@ -165,8 +161,8 @@ def _resource_features(t: _Tables) -> Iterator[FloatArray]:
 def _input_features(t: _Tables) -> Iterator[FloatArray]:
     """How far away and how contended the inputs of a unit are, busy units and all."""
     num_units = len(t.unit)
-    work = t.unit[:, _UNIT.index("work")]
-    load = t.flow[t.end_flow, _FLOW.index("load")]
+    work = t.unit[:, UNIT_COLUMNS.index("work")]
+    load = t.flow[t.end_flow, FLOW_COLUMNS.index("load")]
     columns = (
         _most(t.end_unit, t.end_hops, num_units),
         _sum(t.end_unit, t.end_hops * load, num_units),
@@ -175,7 +171,7 @@ def _input_features(t: _Tables) -> Iterator[FloatArray]:
         _most(t.flow_source, t.flow_hops, num_units),
         _most(t.flow_source, t.flow_lane, num_units),
     )
-    waits = t.unit[:, _UNIT.index("waits_for_operands")] > 0
+    waits = t.unit[:, UNIT_COLUMNS.index("waits_for_operands")] > 0
     for column in columns:
         yield from _all_statistics(t.num, t.unit_of[waits], column[waits], (column * work)[waits])
         yield from _all_statistics(t.num, t.unit_of, column * work)

@@ -1,10 +1,10 @@
 """What the networks see of a netlist, whatever the decision: facts about its units and flows.
 
 Facts only: kinds, operations, stages, counts and sizes as lowering knows them. Nothing here is a
-predicted time. Columns named in `*_ANNOTATIONS` tell of performance (work, sizes, tokens); a
-network can be told to do without them (`annotations: false`). Sizes are relative to the bound (work
-of the slowest compute unit, in cycles) where that makes them comparable between netlists, and come
-as logarithms as well, since throughput is a matter of ratios.
+predicted time. Columns named in `ANNOTATIONS` tell of performance (work, sizes, rates); a network
+can be told to do without them (`annotations: false`) and then knows tokens alone. Sizes are
+relative to the bound (work of the slowest compute unit, in cycles) where that makes them comparable
+between netlists, and come as logarithms as well, since throughput is a matter of ratios.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ FEATURE_VERSION = 2  # of everything that `encode` gives; a model refuses other 
 OPS = (*(kind.value for kind in OpKind), "buffer", "weights", "gradient")
 MAX_STAGE = 63  # later stages share the last embedding
 
-UNIT_FACTS = (
+UNIT_COLUMNS = (
     "is_compute", "is_memory", "is_port", "waits_for_operands", "stage_share", "log_inputs",
-    "log_outputs",
+    "log_outputs", "work", "log_work", "log_firings", "log_releases", "log_depth", "log_bytes",
+    "slots", "log_bound",
 )  # fmt: skip
-UNIT_ANNOTATIONS = (
-    "work", "log_work", "log_firings", "log_releases", "log_depth", "log_bytes", "slots",
-    "log_bound",
+FLOW_COLUMNS = (
+    "log_targets", "from_compute", "from_memory", "from_port", "stage_distance", "load",
+    "log_load", "log_tokens", "read_cycles", "log_bound",
 )  # fmt: skip
-FLOW_FACTS = ("log_targets", "from_compute", "from_memory", "from_port", "stage_distance")
-FLOW_ANNOTATIONS = ("load", "log_load", "log_tokens", "read_cycles", "log_bound")
+ANNOTATIONS = frozenset({
+    "work", "log_work", "log_depth", "log_bytes", "slots", "log_bound", "load", "log_load",
+    "read_cycles",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +45,21 @@ class FeatureSchema:
     """The columns that networks read; `flow` networks are built for one of these."""
 
     version: int | str  # a model refuses what was encoded with another one
-    unit_facts: tuple[str, ...]
-    unit_annotations: tuple[str, ...]  # columns behind the facts; networks can do without them
-    flow_facts: tuple[str, ...]
-    flow_annotations: tuple[str, ...]
+    unit_columns: tuple[str, ...]
+    flow_columns: tuple[str, ...]
+    annotations: frozenset[str]  # columns of both that networks can do without
     ops: tuple[str, ...]  # operations of units
     num_stages: int
     lane_kinds: int
 
-    @property
-    def num_unit_columns(self) -> int:
-        return len(self.unit_facts) + len(self.unit_annotations)
-
-    @property
-    def num_flow_columns(self) -> int:
-        return len(self.flow_facts) + len(self.flow_annotations)
+    def is_fact(self, columns: tuple[str, ...]) -> list[float]:
+        """1 for facts, 0 for annotations."""
+        return [float(name not in self.annotations) for name in columns]
 
 
 LANE_KINDS = 3  # between switches, unit to switch, switch to unit
 FABRIC_FEATURES = FeatureSchema(
-    FEATURE_VERSION, UNIT_FACTS, UNIT_ANNOTATIONS, FLOW_FACTS, FLOW_ANNOTATIONS, OPS,
-    MAX_STAGE + 1, LANE_KINDS,
+    FEATURE_VERSION, UNIT_COLUMNS, FLOW_COLUMNS, ANNOTATIONS, OPS, MAX_STAGE + 1, LANE_KINDS,
 )  # fmt: skip
 
 FloatArray = NDArray[np.float32]
@@ -73,10 +70,10 @@ IntArray = NDArray[np.int32]
 class NetlistFeatures:
     """One netlist. An end is a (flow, target) pair; ends are numbered flow by flow."""
 
-    unit: FloatArray  # [num_units, UNIT_FACTS + UNIT_ANNOTATIONS]
+    unit: FloatArray  # [num_units, UNIT_COLUMNS]
     unit_op: IntArray  # [num_units] index into OPS
     unit_stage: IntArray  # [num_units] 0 .. MAX_STAGE
-    flow: FloatArray  # [num_flows, FLOW_FACTS + FLOW_ANNOTATIONS]
+    flow: FloatArray  # [num_flows, FLOW_COLUMNS]
     flow_source: IntArray  # [num_flows] unit
     end_flow: IntArray  # [num_ends]
     end_unit: IntArray  # [num_ends]
@@ -112,7 +109,7 @@ def netlist_features(netlist: Netlist) -> NetlistFeatures:
 def _unit_row(
     unit: Unit, num_stages: int, inputs: float, outputs: float, bound: int
 ) -> tuple[float, ...]:
-    """UNIT_FACTS, then UNIT_ANNOTATIONS."""
+    """UNIT_COLUMNS of one unit."""
     return (
         *_one_hot(unit.kind),
         float(unit.waits_for_operands),
@@ -131,7 +128,7 @@ def _unit_row(
 
 
 def _flow_row(netlist: Netlist, flow: Flow, bound: int) -> tuple[float, ...]:
-    """FLOW_FACTS, then FLOW_ANNOTATIONS."""
+    """FLOW_COLUMNS of one flow."""
     source = netlist.units[flow.source]
     last_stage = max(netlist.units[target].stage for target in flow.targets)
     return (

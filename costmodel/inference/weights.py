@@ -103,11 +103,7 @@ def _hop_columns(max_hops: int) -> Tensor:
 
 def _facts(network: FlowNetwork, features: NetlistFeatures) -> tuple[FloatArray, FloatArray]:
     config = network.config
-    unit = network.unit_normaliser(torch.from_numpy(features.unit))
-    flow = network.flow_normaliser(torch.from_numpy(features.flow))
-    if not config.annotations:
-        unit[:, len(network.features.unit_facts) :] = 0
-        flow[:, len(network.features.flow_facts) :] = 0
+    unit, flow = network.known(torch.from_numpy(features.unit), torch.from_numpy(features.flow))
     unit = network.unit(unit)
     if config.node_embedding:
         unit = unit + network.op(torch.from_numpy(features.unit_op))

@@ -49,7 +49,7 @@ class FlowConfig:
     pooling: Pooling = Pooling.MEAN_MAX
     node_embedding: bool = True  # operation and stage of units
     edge_embedding: bool = True  # hops of ends, kinds of lanes
-    annotations: bool = True  # work, sizes, tokens
+    annotations: bool = True  # work, sizes, rates
     lanes: bool = True  # False: flows know how far they go, not whom they meet
     stalls: bool = True  # also predict what units wait for
 
@@ -171,10 +171,10 @@ class FlowNetwork(nn.Module):
         super().__init__()
         self.config, self.features = config, features
         width = config.width
-        self.unit_normaliser = Normaliser(features.num_unit_columns)
-        self.flow_normaliser = Normaliser(features.num_flow_columns)
-        self.unit = _mlp(features.num_unit_columns, width)
-        self.flow = _mlp(features.num_flow_columns + NUM_HOPS, width)
+        self.unit_normaliser = Normaliser(len(features.unit_columns))
+        self.flow_normaliser = Normaliser(len(features.flow_columns))
+        self.unit = _mlp(len(features.unit_columns), width)
+        self.flow = _mlp(len(features.flow_columns) + NUM_HOPS, width)
         self.op = nn.Embedding(len(features.ops), width)
         self.stage = nn.Embedding(features.num_stages, width)
         self.lane = nn.Linear(features.lane_kinds + 1, config.lane_width)
@@ -190,6 +190,15 @@ class FlowNetwork(nn.Module):
         """Learn means and deviations from the rows of the training netlists."""
         self.unit_normaliser.fit(unit)
         self.flow_normaliser.fit(flow)
+
+    def known(self, unit: Tensor, flow: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows of units and flows as the network sees them; columns it does without are 0."""
+        unit, flow = self.unit_normaliser(unit), self.flow_normaliser(flow)
+        if self.config.annotations:
+            return unit, flow
+        of_unit = self.features.is_fact(self.features.unit_columns)
+        of_flow = self.features.is_fact(self.features.flow_columns)
+        return unit * unit.new_tensor(of_unit), flow * flow.new_tensor(of_flow)
 
     def forward(self, batch: Batch) -> Output:
         edges = relations_of(batch)
@@ -215,11 +224,7 @@ class FlowNetwork(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """What each node knows by itself."""
         config = self.config
-        unit_rows = self.unit_normaliser(batch.unit)
-        flow_rows = self.flow_normaliser(batch.flow)
-        if not config.annotations:
-            unit_rows = _without(unit_rows, len(self.features.unit_facts))
-            flow_rows = _without(flow_rows, len(self.features.flow_facts))
+        unit_rows, flow_rows = self.known(batch.unit, batch.flow)
         unit = self.unit(unit_rows)
         if config.node_embedding:
             unit = unit + self.op(batch.unit_op) + self.stage(batch.unit_stage)
@@ -243,8 +248,3 @@ class FlowNetwork(nn.Module):
 
 def _mlp(num_inputs: int, width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(num_inputs, width), nn.ReLU(), nn.Linear(width, width))
-
-
-def _without(rows: Tensor, num_kept: int) -> Tensor:
-    """Columns from `num_kept` on become 0."""
-    return torch.cat((rows[:, :num_kept], torch.zeros_like(rows[:, num_kept:])), dim=1)

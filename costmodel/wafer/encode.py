@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from costmodel.encoding.features import FloatArray
-from costmodel.wafer.features import LARGEST, SMALLEST, WAFER_FEATURES
+from costmodel.wafer.features import FLOW_FACTS, LARGEST, SMALLEST, UNIT_FACTS, WAFER_FEATURES
 from placer.kernels.graph import KERNEL_TYPES, KernelGraph
 from placer.kernels.mapping_table import ROTATED, C, H, K, Loops, W, X, Y, extents_of, loops_of
 from placer.kernels.problem import Problem
@@ -34,7 +34,7 @@ HOP_TILES = 8  # that count as one hop of an end
 MAX_HOPS = 255
 LOW_SHARE, HIGH_SHARE = 0.1, 0.4  # of a link that kernels use: limits between kinds of lanes
 
-_UNIT_FACTS, _FLOW_FACTS = len(WAFER_FEATURES.unit_facts), len(WAFER_FEATURES.flow_facts)
+_UNIT_FACTS, _FLOW_FACTS = len(UNIT_FACTS), len(FLOW_FACTS)
 
 
 class Graph(NamedTuple):
@@ -79,8 +79,8 @@ class Encoder:
         return Encoder(
             graph,
             Mapped(
-                np.zeros((num, schema.num_unit_columns), np.float32),
-                np.zeros((num_edges, schema.num_flow_columns), np.float32),
+                np.zeros((num, len(schema.unit_columns)), np.float32),
+                np.zeros((num_edges, len(schema.flow_columns)), np.float32),
                 np.zeros(num_edges, np.int32),
                 np.zeros((3, most), np.int32),
                 np.zeros((2, 4 * num + 4 * columns * rows), np.int32),

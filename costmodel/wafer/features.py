@@ -25,12 +25,16 @@ def _twice(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for each in names for name in (each, f"log_{each}"))
 
 
+UNIT_FACTS = ("is_rotated", "depth_share", "log_inputs", "log_outputs")
+FLOW_FACTS = ("adapters", "has_adapter", "depth_distance", "out_across", "in_across")
+_UNIT_SIZES = (*_twice(_UNIT_COUNTS), "log_x", "log_y", "log_bound")
+_FLOW_SIZES = (*_twice(_FLOW_COUNTS), "log_lanes", "log_bound")
+
 WAFER_FEATURES = FeatureSchema(
     version="wafer 1",
-    unit_facts=("is_rotated", "depth_share", "log_inputs", "log_outputs"),
-    unit_annotations=(*_twice(_UNIT_COUNTS), "log_x", "log_y", "log_bound"),
-    flow_facts=("adapters", "has_adapter", "depth_distance", "out_across", "in_across"),
-    flow_annotations=(*_twice(_FLOW_COUNTS), "log_lanes", "log_bound"),
+    unit_columns=UNIT_FACTS + _UNIT_SIZES,
+    flow_columns=FLOW_FACTS + _FLOW_SIZES,
+    annotations=frozenset(_UNIT_SIZES + _FLOW_SIZES),
     ops=KERNEL_TYPES,
     num_stages=64,
     lane_kinds=4,  # a rim; links between regions, by what kernels leave of them

@@ -1,4 +1,4 @@
-"""Ctrl-C inside numba and LLVM is answered a moment later, elsewhere at once."""
+"""Ctrl-C inside numba, LLVM, protocol buffers and imports is answered a moment later, elsewhere at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from placer.ctrl_c import LLVMLITE, NUMBA, keep_ctrl_c
+from placer.ctrl_c import IMPORT, LLVMLITE, NUMBA, PROTOBUF, keep_ctrl_c
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,12 @@ def interrupted_in(file: str, name: str) -> Callable[[], None]:
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [(f"{NUMBA}/core/dispatcher.py", "typeof_pyval"), (f"{LLVMLITE}/binding/ffi.py", "notify")],
+    [
+        (f"{NUMBA}/core/dispatcher.py", "typeof_pyval"),
+        (f"{LLVMLITE}/binding/ffi.py", "notify"),
+        (f"{IMPORT}>", "exec_module"),
+        (f"site-packages{PROTOBUF}descriptor_pool.py", "default"),
+    ],
 )
 def test_where_it_would_be_dropped_it_comes_later(file: str, name: str) -> None:
     with pytest.raises(KeyboardInterrupt):

@@ -10,12 +10,10 @@ import pytest
 
 from costmodel.encoding import features
 from costmodel.encoding.features import (
-    FLOW_ANNOTATIONS,
-    FLOW_FACTS,
+    FLOW_COLUMNS,
     MAX_STAGE,
     OPS,
-    UNIT_ANNOTATIONS,
-    UNIT_FACTS,
+    UNIT_COLUMNS,
     netlist_features,
 )
 from placer.errors import InputError
@@ -24,9 +22,6 @@ from placer.netlist import Netlist
 from tests.costmodel.cases import random_stack
 from tests.placer.hand_cases import compute, flow, memory, placed, port
 from tests.placer.lowered_cases import KINDS, netlist_of
-
-UNIT_COLUMNS = UNIT_FACTS + UNIT_ANNOTATIONS
-FLOW_COLUMNS = FLOW_FACTS + FLOW_ANNOTATIONS
 
 
 def hand_made() -> Netlist:
@@ -46,9 +41,9 @@ def test_columns_of_units_by_hand() -> None:
     given = netlist_features(hand_made())
     rows = [dict(zip(UNIT_COLUMNS, row, strict=True)) for row in given.unit.tolist()]
     product, buffer = rows[1], rows[2]
-    assert [name for name in UNIT_FACTS[:3] if product[name]] == ["is_compute"]
-    assert [name for name in UNIT_FACTS[:3] if buffer[name]] == ["is_memory"]
-    assert [name for name in UNIT_FACTS[:3] if rows[3][name]] == ["is_port"]
+    assert [name for name in UNIT_COLUMNS[:3] if product[name]] == ["is_compute"]
+    assert [name for name in UNIT_COLUMNS[:3] if buffer[name]] == ["is_memory"]
+    assert [name for name in UNIT_COLUMNS[:3] if rows[3][name]] == ["is_port"]
     assert product == pytest.approx(
         product
         | {

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.encoding.batch import Batch, make_batch
-from costmodel.encoding.features import FLOW_FACTS, MAX_STAGE, OPS, UNIT_FACTS
+from costmodel.encoding.features import FABRIC_FEATURES, FLOW_COLUMNS, MAX_STAGE, OPS, UNIT_COLUMNS
 from costmodel.encoding.graph_set import NUM_STALLS
 from costmodel.networks import (
     NetworkConfig,
@@ -219,9 +219,15 @@ def test_every_weight_learns_but_those_of_what_is_left_out(
 
 def _other_annotations(batch: Batch) -> dict[str, Any]:
     unit, flow = batch.unit.clone(), batch.flow.clone()
-    unit[:, len(UNIT_FACTS) :] += 1
-    flow[:, len(FLOW_FACTS) :] += 1
+    unit += 1 - torch.tensor(FABRIC_FEATURES.is_fact(UNIT_COLUMNS))
+    flow += 1 - torch.tensor(FABRIC_FEATURES.is_fact(FLOW_COLUMNS))
     return {"unit": unit, "flow": flow}
+
+
+def _other_tokens(batch: Batch) -> dict[str, Any]:
+    flow = batch.flow.clone()
+    flow[:, FLOW_COLUMNS.index("log_tokens")] += 1
+    return {"flow": flow}
 
 
 def _other_names(batch: Batch) -> dict[str, Any]:
@@ -263,6 +269,12 @@ def test_what_is_switched_off_is_not_seen(
     one, two = blind(batch), blind(other)
     assert torch.equal(one.log_throughput, two.log_throughput)
     assert torch.equal(one.log_sigma, two.log_sigma)
+
+
+def test_tokens_are_seen_without_annotations(batch: Batch) -> None:
+    network = network_of(replace(FLOW, annotations=False), batch)
+    one, two = network(batch), network(replace(batch, **_other_tokens(batch)))
+    assert not torch.equal(one.log_throughput, two.log_throughput)
 
 
 def test_guha_does_not_see_annotations(batch: Batch) -> None:

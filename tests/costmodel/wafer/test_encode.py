@@ -55,13 +55,11 @@ def test_streams_are_those_of_the_truth_model(name: str, seed: int) -> None:
         assert count_adapters(table, u, v, len(graph.kernels[u].convs)) == stream.adapters
     problem = PROBLEMS[name]
     room, bound = Encoder.of(problem).encode(table), problem.bound / graph.time_scale
-    columns = WAFER_FEATURES.unit_facts + WAFER_FEATURES.unit_annotations
+    columns = WAFER_FEATURES.unit_columns
     unit = dict(zip(columns, room.unit.T.astype(float), strict=True))
     hops = np.exp(unit["log_rim_in"]) + np.exp(unit["log_rim_out"]) - 2e-3
     np.testing.assert_allclose(hops * bound, rim_hops(shapes, streams), atol=1e-3 * bound)
-    flow = dict(
-        zip(WAFER_FEATURES.flow_facts + WAFER_FEATURES.flow_annotations, room.flow.T, strict=True)
-    )
+    flow = dict(zip(WAFER_FEATURES.flow_columns, room.flow.T, strict=True))
     spread = (np.exp(flow["log_spread"]) - 1e-3) * bound
     np.testing.assert_allclose(spread, [s.spread for s in streams], rtol=1e-3, atol=1e-3 * bound)
 
@@ -69,7 +67,7 @@ def test_streams_are_those_of_the_truth_model(name: str, seed: int) -> None:
 def test_columns_of_a_kernel_are_its_phases() -> None:
     problem, table = PROBLEMS["tiny"], STARTS["tiny"].table
     room = Encoder.of(problem).encode(table)
-    columns = WAFER_FEATURES.unit_facts + WAFER_FEATURES.unit_annotations
+    columns = WAFER_FEATURES.unit_columns
     bound = problem.bound / problem.graph.time_scale
     layout = layout_of(table)
     for row, kernel, placed in zip(room.unit, problem.graph.kernels, layout.kernels, strict=True):
