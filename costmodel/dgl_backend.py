@@ -12,5 +12,17 @@ import os
 os.environ.setdefault("DGLBACKEND", "pytorch")
 
 import dgl  # after the line above, which it reads
+import torch
 
-__all__ = ["dgl"]
+__all__ = ["dgl", "has_gpu"]
+
+
+def has_gpu() -> bool:
+    """Whether both torch and DGL can use one; the pinned DGL is built for CPUs."""
+    if not torch.cuda.is_available():
+        return False
+    try:
+        dgl.graph(([0], [0])).to("cuda")
+    except dgl.DGLError:
+        return False
+    return True

@@ -20,6 +20,7 @@ from costmodel.evaluation.run import Finished
 from costmodel.evaluation.scores import LEVELS, Predicted, put_together, score
 from costmodel.evaluation.tables import Board
 from costmodel.metrics import MIN_BEST
+from costmodel.version import git_revision
 from placer.files import make_folder, write_atomic
 
 REPORT_FILE = "report.md"
@@ -72,7 +73,7 @@ def write_report(
     compared = [p for p in shown if p.method in plan.methods]
     drawn = {
         "predicted.png": figures.predicted_against_measured(compared),
-        "rank.png": figures.rank_within_graphs(shown),
+        "rank.png": figures.rank_within_graphs(compared),
         "error.png": figures.error_by_family(board, split, list(plan.methods)),
         "uncertainty.png": figures.calibration_of_uncertainty(compared),
     }
@@ -107,7 +108,7 @@ def _first_seeds(predictions: Sequence[Predicted], split: str) -> list[Predicted
 
 def _header(plan: Plan, command: str) -> list[str]:
     sources, seeds = plan.sources, plan.seeds
-    lines = [f"Command: `{command}`", f"Code: `{code_version()}`"]
+    lines = [f"Command: `{command}`", f"Code: models `{code_version()}`, git `{git_revision()}`"]
     datasets = {"main": sources.main} | {n: sources.tested(n) for n in sources.transfers}
     for name, data in datasets.items():
         graphs = len(np.unique(data.netlist))
@@ -144,7 +145,7 @@ def _text(
     for split in others:
         parts += _split_parts(plan, board, split, main)
     parts += _ablation_parts(plan, ablations)
-    parts += _uncertainty_parts(board)
+    parts += _uncertainty_parts(plan, board)
     parts.append(f"Numbers: scores.csv, graphs.csv, {PREDICTIONS_FILE} (not published).")
     return "\n\n".join(parts) + "\n"
 
@@ -185,7 +186,7 @@ def _ablation_parts(plan: Plan, rows: Rows) -> list[str]:
     ]
 
 
-def _uncertainty_parts(board: Board) -> list[str]:
+def _uncertainty_parts(plan: Plan, board: Board) -> list[str]:
     levels = ", ".join(f"{level:.0%}" for level in LEVELS)
     parts = [
         "## Uncertainty",
@@ -193,7 +194,7 @@ def _uncertainty_parts(board: Board) -> list[str]:
         "distribution of log throughput. Baselines predict one width for all decisions.",
     ]
     for split in board.splits():
-        rows = tables.uncertainty_rows(board, split)
+        rows = tables.uncertainty_rows(board, split, list(plan.methods))
         parts += [f"{_title(split)}:", markdown(rows) if len(rows) > 1 else "None predicted."]
     return parts
 

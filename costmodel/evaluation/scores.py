@@ -39,7 +39,7 @@ class Predicted:
     measured: FloatArray  # [num_decisions]
     predicted: FloatArray  # [num_decisions]
     log_sigma: FloatArray | None  # [num_decisions]
-    seconds: float  # of training, all folds
+    seconds: dict[int, float]  # of training, by fold
 
     @property
     def families(self) -> list[str]:
@@ -66,7 +66,7 @@ class Scored:
     fold: int | None  # None: all of them
     metrics: Evaluation
     uncertainty: Uncertainty | None
-    seconds: float  # of training, all folds
+    seconds: float  # of training, of this fold or of all
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _join(sources: Sources, group: list[Finished]) -> Predicted:
         measured=data.throughput[ids],
         predicted=np.concatenate([item.outcome.prediction.throughput for item in group]),
         log_sigma=np.concatenate(known) if len(known) == len(group) else None,
-        seconds=sum(item.outcome.fit_seconds for item in group),
+        seconds={item.job.fold: item.outcome.fit_seconds for item in group},
     )
 
 
@@ -137,7 +137,8 @@ def _scored(p: Predicted, own: NDArray[np.bool_], family: str, fold: int | None)
     uncertainty = None
     if p.log_sigma is not None:
         uncertainty = uncertainty_of(p.predicted[own], p.measured[own], p.log_sigma[own])
-    return Scored(p.split, p.method, p.seed, family, fold, metrics, uncertainty, p.seconds)
+    seconds = sum(p.seconds.values()) if fold is None else p.seconds[fold]
+    return Scored(p.split, p.method, p.seed, family, fold, metrics, uncertainty, seconds)
 
 
 def uncertainty_of(

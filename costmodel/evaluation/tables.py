@@ -54,9 +54,6 @@ class Board:
         found = {s.family for s in self.scores if s.split == split}
         return [ALL, *sorted(found - {ALL})]
 
-    def methods(self, split: str) -> list[str]:
-        return list(dict.fromkeys(s.method for s in self.scores if s.split == split))
-
     def find(self, split: str, family: str, method: str) -> list[Scored]:
         """One entry per seed."""
         wanted = (split, family, method, None)
@@ -168,11 +165,11 @@ def _by_base(methods: dict[str, Method]) -> list[str]:
     ]
 
 
-def uncertainty_rows(board: Board, split: str) -> Rows:
-    """Coverage of the intervals of all methods that tell their uncertainty."""
+def uncertainty_rows(board: Board, split: str, methods: Sequence[str]) -> Rows:
+    """Coverage of the intervals of those methods that tell their uncertainty."""
     levels = tuple(f"within {level:.0%}" for level in LEVELS)
     rows: Rows = [("method", "family", *levels, "mean sigma", "log likelihood")]
-    for method in board.methods(split):
+    for method in methods:
         for family in board.families(split):
             known = [s.uncertainty for s in board.find(split, family, method) if s.uncertainty]
             if not known:

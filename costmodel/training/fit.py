@@ -22,6 +22,7 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 from torch.utils.data import DataLoader
 
+from costmodel.dgl_backend import has_gpu
 from costmodel.labelled import Selection, split_validation
 from costmodel.model import BATCH_SIZE, Model, read_archive
 from costmodel.networks import NetworkConfig, build_network, describe_network
@@ -195,7 +196,7 @@ def _trainer(
     with _quiet():
         return lightning.Trainer(
             max_epochs=options.max_epochs,
-            accelerator=options.accelerator,
+            accelerator="gpu" if options.accelerator != "cpu" and has_gpu() else "cpu",
             devices=place.world,
             strategy=place.strategy(),
             gradient_clip_val=options.gradient_clip,

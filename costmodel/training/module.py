@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from costmodel.dgl_backend import has_gpu
 from costmodel.encoding.batch import Batch
 from costmodel.metrics import evaluate
 from costmodel.networks import Output
@@ -31,7 +32,7 @@ class TrainerConfig:
     patience: int = 15  # epochs without a better validation loss before training ends
     threads: int | None = None  # of torch; None: one per core
     accelerator: Literal["auto", "cpu", "gpu"] = (
-        "auto"  # cpu, gpu, or auto: a GPU when there is one
+        "auto"  # cpu, gpu, or auto: a GPU when torch and DGL find one
     )
 
     def __post_init__(self) -> None:
@@ -44,8 +45,10 @@ class TrainerConfig:
             )
         if self.threads is not None and self.threads < 1:
             raise InputError(f"trainer.threads={self.threads}; allowed: null, or 1 and more")
-        if self.accelerator == "gpu" and not torch.cuda.is_available():
-            raise InputError("trainer.accelerator=gpu: torch finds no GPU; allowed here: cpu, auto")
+        if self.accelerator == "gpu" and not has_gpu():
+            raise InputError(
+                "trainer.accelerator=gpu: torch or DGL finds no GPU; allowed here: cpu, auto"
+            )
         for name, value in (
             ("weight_decay", self.weight_decay),
             ("gradient_clip", self.gradient_clip),

@@ -85,5 +85,5 @@ def predicted(
         measured=measured,
         predicted=guess,
         log_sigma=log_sigma,
-        seconds=1.0,
+        seconds={0: 1.0, 1: 2.0},
     )

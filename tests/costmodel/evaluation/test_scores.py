@@ -123,7 +123,7 @@ def test_ablations_stand_beneath_their_base_and_beside_the_published_figures() -
 
 
 def test_only_methods_with_uncertainty_are_listed() -> None:
-    rows = uncertainty_rows(_board(), "graph")
+    rows = uncertainty_rows(_board(), "graph", ["heuristic", "flow"])
     assert {row[0] for row in rows[1:]} == {"flow"}
 
 
@@ -132,6 +132,7 @@ def test_numbers_hold_every_seed_family_and_fold() -> None:
     assert len({len(row) for row in rows}) == 1
     assert len(rows) == 1 + 5 * (1 + 2 + 2)
     assert len({row[:5] for row in rows}) == len(rows)
+    assert {row[4]: row[5] for row in rows[1:]} == {ALL: 3.0, 0: 1.0, 1: 2.0}  # seconds by fold
 
 
 def test_latex_escapes() -> None:
