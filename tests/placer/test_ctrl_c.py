@@ -1,4 +1,4 @@
-"""Ctrl-C inside numba, LLVM, protocol buffers and imports is answered a moment later, elsewhere at once."""
+"""Ctrl-C where Python code is called from C is answered a moment later, elsewhere at once."""
 
 from __future__ import annotations
 
