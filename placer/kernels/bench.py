@@ -42,6 +42,7 @@ class BenchConfig:
     time_limit: float
     long_letters: str
     long_time_limit: float
+    others_limit: float
     times: list[str]
     times_limit: float
     wafers: int
@@ -52,6 +53,8 @@ class BenchConfig:
     publish: Path | None
 
     def __post_init__(self) -> None:
+        if not self.engines:
+            raise InputError("engines=[]; name one or more")
         for letter in (*self.letters, *self.long_letters):
             if letter not in PUBLISHED:
                 allowed = "".join(PUBLISHED)
@@ -61,7 +64,8 @@ class BenchConfig:
         for name in self.times:
             if name not in PUBLISHED:
                 generate(name)
-        if min(self.time_limit, self.long_time_limit, self.times_limit) <= 0 or self.wafers < 2:
+        limits = (self.time_limit, self.long_time_limit, self.others_limit, self.times_limit)
+        if min(limits) <= 0 or self.wafers < 2:
             raise InputError("time limits must be more than 0 seconds, wafers 2 or more")
 
     def to_graphs(self) -> dict[str, KernelGraph]:
@@ -72,18 +76,21 @@ class BenchConfig:
         return {**graphs, **{preset: generate(preset) for preset in presets}}
 
     def to_jobs(self) -> list[Job]:
-        """Engine by engine, so that a run that is cut off has the first one on all graphs."""
+        """The first engine on all graphs, then the smallest times, then the other engines."""
         graphs, jobs = self.to_graphs(), []
-        for engine in self.engines:
-            for name, graph in graphs.items():
-                limit = self.long_time_limit if name in self.long_letters else self.time_limit
-                jobs.append(Job("map", name, graph, engine, limit, self.seed))
+        first, *others = self.engines
+        for name, graph in graphs.items():
+            limit = self.long_time_limit if name in self.long_letters else self.time_limit
+            jobs.append(Job("map", name, graph, first, limit, self.seed))
         for name in self.times:
             if name not in graphs and name in PUBLISHED:
                 continue  # not public
             graph = graphs[name] if name in graphs else generate(name)
             jobs.append(Job("time", name, graph, "auto", self.times_limit, self.seed))
             jobs.append(Job("chain", name, graph, "auto", self.times_limit, self.seed, self.wafers))
+        for engine in others:
+            for name, graph in graphs.items():
+                jobs.append(Job("map", name, graph, engine, self.others_limit, self.seed))
         return [*jobs, Job("variants", self.variants_of, generate(self.variants_of), "auto", 1, 0)]
 
 

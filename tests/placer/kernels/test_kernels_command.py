@@ -153,7 +153,7 @@ def test_the_benchmark_prints_writes_publishes_and_goes_on_where_it_stopped(
 ) -> None:
     arguments = [
         f"folder={tmp_path}", "presets=[tiny]", "engines=[auto,strips]", "time_limit=0.2",
-        "times=[A]", "times_limit=0.2", f"output={tmp_path}/out", f"publish={tmp_path}/copy",
+        "others_limit=0.2", "times=[A]", "times_limit=0.2", f"output={tmp_path}/out", f"publish={tmp_path}/copy",
         "workers=1", "variants_of=tiny",
     ]  # fmt: skip
     (tmp_path / "A.kgraph").write_text(format_kgraph(generate("tiny")))
@@ -177,5 +177,7 @@ def test_the_benchmark_prints_writes_publishes_and_goes_on_where_it_stopped(
 def test_the_benchmark_refuses_unknown_names_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_bench("presets=[tiny,nope]") == 2
     assert "unknown preset 'nope'" in capsys.readouterr().err
+    assert run_bench("engines=[]") == 2
+    assert "engines=[]" in capsys.readouterr().err
     assert run_bench("letters=AZ") == 2
     assert "letters='AZ'" in capsys.readouterr().err
