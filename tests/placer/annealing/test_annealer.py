@@ -261,7 +261,7 @@ def test_annealing_beats_random_placements(family: str, effort: float, num_rando
 @pytest.mark.parametrize("family", FAMILIES)
 def test_annealed_placements_are_fast_in_the_simulator(family: str) -> None:
     netlist, truth = drawn(family), SimulatorCost(SMALL)
-    random = route(SMALL, netlist, random_sites(SMALL, netlist, 200, seed=1))
+    random = route(SMALL, netlist, random_sites(SMALL, netlist, 40, seed=1))
     result = annealed(SMALL, netlist, effort=1.0, seed=0)
     assert truth.score(netlist, result.decision)[0] > truth.score(netlist, random).max()
 
