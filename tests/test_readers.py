@@ -40,7 +40,7 @@ from placer.kernels.check import judge
 from placer.kernels.engines import map_kernels
 from placer.kernels.generate import generate
 from placer.kernels.kgraph_file import format_kgraph, load_kgraph
-from placer.kernels.layout_file import format_layout, from_json, parse_layout
+from placer.kernels.layout_file import WaferResult, format_layout, from_json, parse_layout
 from placer.kernels.layout_file import to_json as layout_json
 from placer.kernels.problem import Problem
 from placer.kernels.search import Search
@@ -101,9 +101,8 @@ def save_small_decision(folder: Path) -> None:
 def layout_texts() -> tuple[str, str]:
     mapping = map_kernels(Search(Problem(KERNELS), 0.1), "strips")
     score = judge(KERNELS, mapping.layout)
-    return format_layout(KERNELS, mapping.layout), layout_json(
-        [(KERNELS, mapping.layout, score)], {}
-    )
+    results = [WaferResult(KERNELS, mapping.layout, score)]
+    return format_layout(KERNELS, mapping.layout), layout_json(results, {})
 
 
 LAYOUT, LAYOUT_JSON = layout_texts()

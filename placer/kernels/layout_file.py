@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from placer.errors import InputError
 from placer.files import parse_object
@@ -82,8 +82,26 @@ def _execution(kernel: Kernel, numbers: list[int]) -> Execution:
     return Execution(h, w, tuple(channels[:num]), tuple(channels[num:]))
 
 
-def layout_document(graph: KernelGraph, layout: Layout, score: Score) -> dict[str, Any]:
-    """The layout and its score as a JSON object."""
+class Throughput(NamedTuple):
+    """Normalised, in (0, 1], of a layout that was chosen by it."""
+
+    predicted: float  # by the cost that chose
+    simulated: float
+    cycles_per_sample: float  # simulated; a chain of wafers takes those of its slowest one
+
+
+class WaferResult(NamedTuple):
+    """What the JSON text tells of one wafer."""
+
+    graph: KernelGraph
+    layout: Layout
+    score: Score
+    throughput: Throughput | None = None  # None: the score chose
+
+
+def layout_document(result: WaferResult) -> dict[str, Any]:
+    """The layout, its score and its throughput as a JSON object."""
+    graph, layout, score, throughput = result
     kernels = [
         {"name": kernel.name, "type": kernel.type, **asdict(placed)}
         for kernel, placed in zip(graph.kernels, layout.kernels, strict=True)
@@ -93,13 +111,14 @@ def layout_document(graph: KernelGraph, layout: Layout, score: Score) -> dict[st
         "graph": graph.name,
         "wafer": asdict(graph.wafer),
         "score": {**asdict(score), **numbers},
+        "throughput": None if throughput is None else throughput._asdict(),
         "kernels": kernels,
     }
 
 
-def to_json(parts: Sequence[tuple[KernelGraph, Layout, Score]], settings: dict[str, Any]) -> str:
+def to_json(results: Sequence[WaferResult], settings: dict[str, Any]) -> str:
     """One document per wafer, with the settings of the run."""
-    wafers = [layout_document(*part) for part in parts]
+    wafers = [layout_document(result) for result in results]
     return json.dumps({"schema": SCHEMA_VERSION, "settings": settings, "wafers": wafers}, indent=1)
 
 

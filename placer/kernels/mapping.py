@@ -13,11 +13,12 @@ from placer.kernels.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A legal layout with its score, and its simulated throughput where a cost chooses."""
+    """A legal layout with its score; with its throughput where a cost chooses by it."""
 
     layout: Layout
     score: Score
-    throughput: float | None = None  # normalised, in (0, 1]
+    throughput: float | None = None  # simulated, normalised, in (0, 1]
+    predicted: float | None = None  # the same as the cost sees it
 
     def describe(self) -> str:
         """One line with the score and what it is made of."""

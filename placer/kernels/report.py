@@ -16,7 +16,7 @@ from placer.html.page import Table as HtmlTable
 from placer.kernels.chain import Part
 from placer.kernels.check import adapter_cost, extents, kernel_performance
 from placer.kernels.draw import draw_layout, time_colour
-from placer.kernels.layout_file import format_layout, to_json
+from placer.kernels.layout_file import Throughput, WaferResult, format_layout, to_json
 
 NUMBERS = (
     "kernels", "deltaT", "bound", "wire length", "adapters", "with min(c,k)", "score",
@@ -34,31 +34,27 @@ def show(parts: Sequence[Part], console: Console) -> None:
     if len(parts) > 1:
         slowest = max(float(part.mapping.score.slowest) for part in parts)
         console.print(f"slowest wafer of the chain: deltaT {slowest:,.10g}")
-        cycles = [_cycles(part) for part in parts]
-        if None not in cycles:
-            longest = max(c for c in cycles if c is not None)
+        known = [item for part in parts if (item := _throughput(part)) is not None]
+        if len(known) == len(parts):
+            longest = max(throughput.cycles_per_sample for throughput in known)
             console.print(
                 f"simulated: {longest:,.0f} cycles per sample, those of its slowest wafer"
             )
 
 
-def _throughput(part: Part) -> str:
-    """Simulated, of the bound, where a cost chose by it."""
-    throughput = part.mapping.throughput
-    return "-" if throughput is None else f"{throughput:.4f}"
-
-
-def _cycles(part: Part) -> float | None:
-    """Simulated cycles per sample."""
-    throughput = part.mapping.throughput
-    return None if throughput is None else float(part.bound) / throughput
+def _throughput(part: Part) -> Throughput | None:
+    """None where the score chose, and no cost."""
+    simulated, predicted = part.mapping.throughput, part.mapping.predicted
+    if simulated is None or predicted is None:
+        return None
+    return Throughput(predicted, simulated, float(part.bound) / simulated)
 
 
 def _rows(parts: Sequence[Part]) -> list[list[str]]:
     """One per wafer, in the order of `NUMBERS`."""
     rows = []
     for part in parts:
-        score, wafer = part.mapping.score, part.graph.wafer
+        score, wafer, throughput = part.mapping.score, part.graph.wafer, _throughput(part)
         other = adapter_cost(
             part.graph,
             part.mapping.layout,
@@ -70,7 +66,8 @@ def _rows(parts: Sequence[Part]) -> list[list[str]]:
                 f"{float(score.slowest):,.10g}", f"{float(part.bound):,.10g}",
                 f"{float(score.wire_length):,.1f}", str(score.adapters), str(other),
                 f"{score.total:,.1f}", f"{score.total_without_adapters:,.1f}",
-                f"{100 * score.utilisation:.1f}%", _throughput(part),
+                f"{100 * score.utilisation:.1f}%",
+                "-" if throughput is None else f"{throughput.simulated:.4f}",
             ]
         )  # fmt: skip
     return rows
@@ -89,8 +86,11 @@ def write(
         write_atomic(path, format_layout(part.graph, layout))
         draw_layout(part.graph, layout, score, path.with_suffix(".png"))
         paths += [path, path.with_suffix(".png")]
-    documents = [(part.graph, part.mapping.layout, part.mapping.score) for part in parts]
-    write_atomic(output.with_suffix(".json"), to_json(documents, settings))
+    results = [
+        WaferResult(part.graph, part.mapping.layout, part.mapping.score, _throughput(part))
+        for part in parts
+    ]
+    write_atomic(output.with_suffix(".json"), to_json(results, settings))
     write_atomic(output.with_suffix(".html"), layout_page(parts, settings, command).to_html())
     return [*paths, output.with_suffix(".json"), output.with_suffix(".html")]
 

@@ -13,7 +13,7 @@ from placer.kernels.graph import KernelGraph
 from placer.kernels.joint import Sized
 from placer.kernels.layout import Layout
 from placer.kernels.mapping import Mapping, make_mapping
-from placer.kernels.mapping_cost import MappingCost, SimulatorCost
+from placer.kernels.mapping_cost import MappingCost, simulated_throughput
 from placer.kernels.mapping_table import table_of
 from placer.kernels.problem import Problem
 
@@ -62,12 +62,12 @@ class Search:
     def take(self, mapping: Mapping) -> None:
         """Keep a judged mapping of this problem if it is the best."""
         if self.cost is not None and mapping.throughput is None:
-            table = table_of(mapping.layout)[None]
-            liked = float(self.cost.score(self.problem, table).throughput[0])
+            table = table_of(mapping.layout)
+            liked = float(self.cost.score(self.problem, table[None]).throughput[0])
             if self.best is not None and liked < HOPEFUL * (self.best.throughput or 0.0):
                 return
-            measured = SimulatorCost().score(self.problem, table)
-            mapping = replace(mapping, throughput=float(measured.throughput[0]))
+            throughput = simulated_throughput(self.problem, table, self.cost, liked)
+            mapping = replace(mapping, throughput=throughput, predicted=liked)
         if self.best is None or _is_better(mapping, self.best):
             self.best = mapping
             if self.on_better is not None:
@@ -83,9 +83,10 @@ class Search:
             problem = Problem(turned_graph(problem.graph), problem.slowest)
 
         def on_better(mapping: Mapping) -> None:
-            layout = turned_layout(mapping.layout) if is_turned else mapping.layout
-            score = judge(self.problem.graph, layout, self.rules)
-            self.take(Mapping(layout, score, None if is_turned else mapping.throughput))
+            if is_turned:
+                layout = turned_layout(mapping.layout)
+                mapping = Mapping(layout, judge(self.problem.graph, layout, self.rules))
+            self.take(mapping)
 
         must_find = self.must_find and self.best is None
         return replace(
@@ -95,7 +96,7 @@ class Search:
 
 
 def _is_better(mapping: Mapping, other: Mapping) -> bool:
-    """By throughput if it is predicted, else by the score."""
+    """By throughput if it is known, else by the score."""
     if mapping.throughput is not None and other.throughput is not None:
         return mapping.throughput > other.throughput
     return mapping.score.total < other.score.total - 1e-9

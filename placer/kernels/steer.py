@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from placer.kernels.check import judge
 from placer.kernels.mapping import Mapping
-from placer.kernels.mapping_cost import MappingCost, SimulatorCost
+from placer.kernels.mapping_cost import MappingCost, simulated_throughput
 from placer.kernels.mapping_table import layout_of
 from placer.kernels.search import Search
-from placer.kernels.walk import Heat, score_one, walk
+from placer.kernels.walk import Heat, walk
 from placer.kernels.walk_moves import State
 
 STEPS = 600  # changes that are tried per walk
@@ -24,7 +24,7 @@ class Steering:
     """Offers what its walks find to the search."""
 
     def __init__(self, search: Search, cost: MappingCost) -> None:
-        self._search, self._cost, self._truth = search, cost, SimulatorCost()
+        self._search, self._cost = search, cost
         self.best: State | None = None  # in simulation
         self._highest = 0.0
 
@@ -34,15 +34,15 @@ class Steering:
         seed, heat = (self._search.seed << 20) + number, Heat(STEPS, hot, hot / 10)
         liked, likes = start, 0.0
         for step in walk(problem, start, self._cost, heat, seed):
+            if step.throughput > likes:
+                liked, likes = step.state, step.throughput
             if self._search.is_over():
                 if self.best is not None:  # with more time this walk would offer something else
                     return
                 break
-            if step.throughput > likes:
-                liked, likes = step.state, step.throughput
-        throughput, _ = score_one(problem, self._truth, liked.table)
+        throughput = simulated_throughput(problem, liked.table, self._cost, likes)
         if throughput > self._highest:
             self.best, self._highest = liked, throughput
             layout = layout_of(liked.table)
             score = judge(problem.graph, layout, self._search.rules)
-            self._search.take(Mapping(layout, score, throughput))
+            self._search.take(Mapping(layout, score, throughput, likes))

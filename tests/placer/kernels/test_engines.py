@@ -20,7 +20,7 @@ from placer.kernels.graph import KernelGraph, Wafer
 from placer.kernels.joint import JointSizing
 from placer.kernels.kgraph_file import load_kgraph
 from placer.kernels.labels import CORE, MAX_LABELS, kernel_labels
-from placer.kernels.layout_file import format_layout, from_json, parse_layout, to_json
+from placer.kernels.layout_file import WaferResult, format_layout, from_json, parse_layout, to_json
 from placer.kernels.mapping import Mapping
 from placer.kernels.problem import Problem
 from placer.kernels.published import PUBLISHED
@@ -52,7 +52,7 @@ def test_layout_files_round_trip(name: str) -> None:
     mapping = mapped(graph, "slicing")
     layout = mapping.layout
     assert parse_layout(graph, "include 'lib'\n" + format_layout(graph, layout)) == layout
-    assert from_json(graph, to_json([(graph, layout, mapping.score)], {})) == layout
+    assert from_json(graph, to_json([WaferResult(graph, layout, mapping.score)], {})) == layout
 
 
 def test_layouts_with_the_other_order_of_formal_arguments_are_read() -> None:

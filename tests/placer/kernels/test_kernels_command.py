@@ -11,10 +11,14 @@ import pytest
 from placer.config import run_command
 from placer.kernels import bench
 from placer.kernels.__main__ import main
+from placer.kernels.chain import subgraph
 from placer.kernels.check import judge
 from placer.kernels.generate import generate
+from placer.kernels.graph import Wafer
 from placer.kernels.kgraph_file import format_kgraph
-from placer.kernels.layout_file import parse_layout
+from placer.kernels.layout_file import from_json, parse_layout
+from placer.kernels.problem import Problem
+from placer.kernels.truth_model import simulate_mapping
 
 QUICK = ["preset=tiny", "time_limit=0.2", "engine=strips"]
 
@@ -34,6 +38,7 @@ def test_a_mapping_is_written_drawn_and_printed(
     score = judge(graph, parse_layout(graph, output.read_text()))
     document = json.loads(output.with_suffix(".json").read_text())
     assert document["wafers"][0]["score"]["total"] == score.total
+    assert document["wafers"][0]["throughput"] is None
     assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     page = output.with_suffix(".html").read_text(encoding="utf-8")
     assert all(kernel.name in page for kernel in graph.kernels)
@@ -42,6 +47,34 @@ def test_a_mapping_is_written_drawn_and_printed(
     text = capsys.readouterr().out
     assert f"{score.total:,.1f}" in text
     assert "utilisation" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [[[100, 100]], [[100, 100], [80, 60]]])
+def test_throughput_is_written_where_a_cost_chose(
+    sizes: list[list[int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "layout.txt"
+    chosen = ["preset=tiny_convs", "time_limit=0.5", "cost=simulator", f"wafer_sizes={sizes}"]
+    assert run(*chosen, f"output={output}") == 0
+    wafers = json.loads(output.with_suffix(".json").read_text())["wafers"]
+    assert len(wafers) == len(sizes)
+    for number, wafer in enumerate(wafers):
+        throughput, names = wafer["throughput"], {kernel["name"] for kernel in wafer["kernels"]}
+        graph = generate("tiny_convs")
+        own = subgraph(
+            graph,
+            [i for i, kernel in enumerate(graph.kernels) if kernel.name in names],
+            Wafer(**wafer["wafer"]),
+        )
+        layout = from_json(own, output.with_suffix(".json").read_text(), number)
+        measured = simulate_mapping(Problem(own), layout)
+        assert throughput["simulated"] == pytest.approx(measured.throughput)
+        assert throughput["predicted"] == throughput["simulated"]
+        assert throughput["cycles_per_sample"] == pytest.approx(measured.cycles_per_sample)
+    slowest = max(wafer["throughput"]["cycles_per_sample"] for wafer in wafers)
+    says = f"simulated: {slowest:,.0f} cycles per sample, those of its slowest wafer"
+    assert (says in capsys.readouterr().out) == (len(sizes) > 1)
 
 
 @pytest.mark.slow

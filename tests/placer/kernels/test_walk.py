@@ -7,23 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placer.kernels import mapping_cost, steer
 from placer.kernels.auto import Portfolio
-from placer.kernels.check import find_faults
+from placer.kernels.check import find_faults, judge
 from placer.kernels.engines import map_kernels
 from placer.kernels.finish import frames_of
 from placer.kernels.flow import flow_along
 from placer.kernels.generate import branched, generate, plain
 from placer.kernels.graph import KernelGraph, Wafer, depth_first_order
 from placer.kernels.joint import JointSizing
-from placer.kernels.mapping_cost import FormulaCost, Scores, SimulatorCost
+from placer.kernels.layout import Layout
+from placer.kernels.mapping import Mapping
+from placer.kernels.mapping_cost import FormulaCost, MappingCost, Scores, SimulatorCost
 from placer.kernels.mapping_table import H, K, extents_of, layout_of, loops_of, table_of
 from placer.kernels.problem import Problem
 from placer.kernels.search import Search
 from placer.kernels.shapes import LongArray
 from placer.kernels.shelves import shelves_of
+from placer.kernels.steer import Steering
 from placer.kernels.strips import best_rows
 from placer.kernels.truth_kernels import kernel_shape
-from placer.kernels.truth_model import simulate_mapping
+from placer.kernels.truth_model import WaferMeasurement, simulate_mapping
 from placer.kernels.walk import Heat, start_state, walk
 from placer.kernels.walk_moves import State, contest_ticks, frame_of
 
@@ -128,6 +132,29 @@ def test_the_cost_chooses_in_place_of_the_score() -> None:
     assert search.best.throughput == pytest.approx(
         simulate_mapping(problem, search.best.layout).throughput
     )
+
+
+@pytest.mark.parametrize(("cost", "extra"), [(SimulatorCost(), 0), (FormulaCost(), 1)])
+def test_the_truth_model_as_cost_simulates_nothing_twice(
+    cost: MappingCost, extra: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, start, simulated = PROBLEMS["tiny"], STARTS["tiny"], list[Layout]()
+
+    def simulate(problem: Problem, layout: Layout) -> WaferMeasurement:
+        simulated.append(layout)
+        return simulate_mapping(problem, layout)
+
+    monkeypatch.setattr(mapping_cost, "simulate_mapping", simulate)
+    monkeypatch.setattr(steer, "STEPS", 20)
+    steps = list(walk(problem, start, cost, Heat(20, steer.HEATS[0], steer.HEATS[0] / 10), 0))
+    num_scored = len(simulated)
+    assert num_scored == (0 if extra else len(steps))
+    search = Search(problem, 1e9, cost=cost)
+    Steering(search, cost).walk_from(start, 0)
+    assert len(simulated) == 2 * num_scored + extra
+    layout = layout_of(start.table)
+    Search(problem, 1e9, cost=cost).take(Mapping(layout, judge(problem.graph, layout)))
+    assert len(simulated) == 2 * num_scored + extra + 1
 
 
 @pytest.mark.slow
