@@ -97,6 +97,7 @@ def some_netlists(train: Selection, share: float, seed: int) -> Selection:
 def adapt(config: AdaptConfig, console: Console) -> Iterator[Adapted]:
     """All models, one after the other; those of the first seed are saved in `output`."""
     data, old = open_labelled(config.data, config.cache), Model.load(config.model_file)
+    old.require_features(data.features)
     if data.fabric.name == old.origin["fabric"].get("name"):
         raise InputError(
             f"{config.model_file} was trained on fabric {data.fabric.name!r}, that of the dataset "

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.encoding import Encoded, NetlistFeatures, encode, netlist_features
+from costmodel.encoding.features import FABRIC_FEATURES
 from costmodel.encoding.graph_set import graph_set
 from costmodel.inference.full import predict_encoded
 from costmodel.inference.search import LearnedSearch
@@ -56,7 +57,7 @@ class LearnedCost:
     ) -> None:
         """`tolerance`: of searches, an approximation (docs/inference.md).
 
-        Raises InputError when a model was trained on hardware with other rates.
+        Raises InputError when a model was trained on hardware with other rates, or on mappings.
         """
         if not models:
             raise InputError("a learned cost needs at least one model")
@@ -66,6 +67,7 @@ class LearnedCost:
         if pessimism > 0 and len(models) == 1:
             raise InputError(f"pessimism={pessimism} needs several models that can disagree")
         for model in models:
+            model.require_features(FABRIC_FEATURES)
             _require_same_hardware(fabric, model)
         self.fabric, self.models = fabric, models
         self.pessimism, self.tolerance = pessimism, tolerance
@@ -88,6 +90,7 @@ class LearnedCost:
         """
         locations = [location] if isinstance(location, str | Path) else location
         models = [open_model(each, tracking) for each in locations]
+        models[0].require_features(FABRIC_FEATURES)
         fabric = fabric or fabric_of(models[0].origin["fabric"])
         return cls(fabric, *models, pessimism=pessimism, tolerance=tolerance)
 

@@ -53,8 +53,17 @@ class Model:
         network = self.network
         return network.features if isinstance(network, FlowNetwork) else FABRIC_FEATURES
 
+    def require_features(self, features: FeatureSchema) -> None:
+        """Raises InputError when its network reads other ones."""
+        if self.features.version != features.version:
+            raise InputError(
+                f"the model was trained on {self.features.subject}, not on {features.subject}; "
+                "give another model, or train one on such a dataset"
+            )
+
     def predict(self, selection: Selection) -> Prediction:
-        """Of decisions in a dataset."""
+        """Of decisions in a dataset. Raises InputError when it is one of another kind."""
+        self.require_features(selection.data.features)
         return self.predict_graphs(selection.data.graphs, selection.ids)
 
     def predict_graphs(self, graphs: GraphSet, ids: LongArray) -> Prediction:

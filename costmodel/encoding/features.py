@@ -45,6 +45,7 @@ class FeatureSchema:
     """The columns that networks read; `flow` networks are built for one of these."""
 
     version: int | str  # a model refuses what was encoded with another one
+    subject: str  # what is encoded, for messages
     unit_columns: tuple[str, ...]
     flow_columns: tuple[str, ...]
     annotations: frozenset[str]  # columns of both that networks can do without
@@ -59,7 +60,8 @@ class FeatureSchema:
 
 LANE_KINDS = 3  # between switches, unit to switch, switch to unit
 FABRIC_FEATURES = FeatureSchema(
-    FEATURE_VERSION, UNIT_COLUMNS, FLOW_COLUMNS, ANNOTATIONS, OPS, MAX_STAGE + 1, LANE_KINDS,
+    FEATURE_VERSION, "decisions on a fabric", UNIT_COLUMNS, FLOW_COLUMNS, ANNOTATIONS, OPS,
+    MAX_STAGE + 1, LANE_KINDS,
 )  # fmt: skip
 
 FloatArray = NDArray[np.float32]

@@ -73,8 +73,8 @@ def fit(
     again with the same data, settings and seed, with the same result. With `start` its weights and
     normaliser are tuned on; its network must be that of `config`. Several processes share every
     batch, with the same result but for rounding.
-    Raises InputError when there is nothing to learn from, or `folder` belongs to another run, and
-    WorkerCrashError when one of several processes is lost.
+    Raises InputError when there is nothing to learn from, `start` reads other features, or `folder`
+    belongs to another run, and WorkerCrashError when one of several processes is lost.
     """
     origin = claim(train, config, seed, folder, start)
     job = (train, config, seed, folder, start)
@@ -136,6 +136,8 @@ def claim(
 
     Raises InputError as `fit` does.
     """
+    if start is not None:
+        start.require_features(train.data.features)
     learn, validate = split_validation(train, config.trainer.validation_share, seed)
     origin = {
         "features": train.data.features.version,

@@ -36,9 +36,9 @@ class LearnedMappingCost:
 
     def __init__(self, model: Model) -> None:
         """Raises InputError when it is no model of mappings, or of another truth model."""
+        model.require_features(WAFER_FEATURES)
         network = model.network
-        if not isinstance(network, FlowNetwork) or network.features is not WAFER_FEATURES:
-            raise InputError("the model was not trained on mappings to a wafer (make wafer-model)")
+        assert isinstance(network, FlowNetwork), "no other one reads mappings"
         if model.origin["fabric"] != asdict(WaferHardware()):
             raise InputError(
                 f"the model was trained with {model.origin['fabric']}, the truth model is now "

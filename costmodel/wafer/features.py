@@ -32,6 +32,7 @@ _FLOW_SIZES = (*_twice(_FLOW_COUNTS), "log_lanes", "log_bound")
 
 WAFER_FEATURES = FeatureSchema(
     version="wafer 1",
+    subject="mappings to a wafer",
     unit_columns=UNIT_FACTS + _UNIT_SIZES,
     flow_columns=FLOW_FACTS + _FLOW_SIZES,
     annotations=frozenset(_UNIT_SIZES + _FLOW_SIZES),
