@@ -23,13 +23,16 @@ from hypothesis import strategies as st
 from costmodel.calibration import Calibration, load_calibration, save_calibration
 from costmodel.comparison import run as comparison
 from costmodel.dataset.loader import Dataset
-from costmodel.dataset.schema import DECISIONS_FILE, NETLISTS_FILE
+from costmodel.dataset.schema import DECISIONS_FILE, NETLISTS_FILE, WAFER_TABLES
 from costmodel.dataset.splits import SPLITS_FILE, make_splits, read_splits, write_splits
-from costmodel.dataset.store import finished_shards, put_shard, shard_bytes
+from costmodel.dataset.store import finished_shards, merge, pack_shard, put_shard, shard_bytes
 from costmodel.evaluation.store import Outcome, read_outcome, write_outcome
 from costmodel.labelled import Prediction
 from costmodel.model import Model, read_archive
 from costmodel.tracking import _read_note
+from costmodel.wafer.compare_jobs import Job, Result, job_file, read_result, write_result
+from costmodel.wafer.dataset import WaferDataset, rows_of
+from costmodel.wafer.samples import Found, GraphSamples
 from placer.annealing.constraints import load_constraints
 from placer.config import compose_config, load_fabric
 from placer.decision_file import load_decision, save_decision
@@ -44,6 +47,7 @@ from placer.kernels.layout_file import WaferResult, format_layout, from_json, pa
 from placer.kernels.layout_file import to_json as layout_json
 from placer.kernels.problem import Problem
 from placer.kernels.search import Search
+from placer.kernels.truth_model import simulate_mapping
 from placer.placement import random_sites
 from placer.routing import route
 from placer.stencil.files import problem_text, read_problem, read_solution
@@ -114,6 +118,31 @@ def read_rows(folder: Path) -> None:
         dataset.samples(number)
 
 
+def save_mappings(folder: Path) -> None:
+    mapping = map_kernels(Search(Problem(KERNELS), 0.1), "strips")
+    found = (Found("strips", {}, mapping.layout),) * 2
+    measured = (simulate_mapping(Problem(KERNELS), mapping.layout),) * 2
+    for number in range(2):
+        samples = GraphSamples(number, (0,), {"family": "plain"}, KERNELS, found, measured, ())
+        put_shard(folder, number, pack_shard([rows_of(samples)], METADATA, WAFER_TABLES))
+    merge(folder, 2, METADATA, WAFER_TABLES)
+
+
+def read_mappings(folder: Path) -> None:
+    dataset = WaferDataset.open(folder)
+    _ = dataset.numbers, dataset.engines
+    for number in range(dataset.num_netlists):
+        dataset.mappings(number)
+
+
+COMPARED = Job(KERNELS, "resnet", "contest", Path("none.pt"), 1.0, 0)
+LAYOUT_RESULT = Result(0.5, 9.0, 8.0, 1.5, 7.0, 3, 2.0, 1.0, 0.4, "kernels", 80.0, [[1, 2]])
+
+
+def read_compared(folder: Path) -> None:
+    assert read_result(folder, COMPARED) in (None, LAYOUT_RESULT)
+
+
 def prediction() -> Outcome:
     return Outcome(Prediction(np.array([0.5]), np.array([0.1])), 1.0, 2.0)
 
@@ -182,6 +211,14 @@ READERS = [
     Reader(NETLISTS_FILE, save_samples, read_rows),
     Reader(DECISIONS_FILE, save_samples, read_rows),
     Reader(SPLITS_FILE, save_samples, read_splits),
+    Reader(WAFER_TABLES.netlists, save_mappings, read_mappings),
+    Reader(WAFER_TABLES.decisions, save_mappings, read_mappings),
+    Reader(
+        job_file(Path(), COMPARED, COMPARED.origin()).name,
+        lambda folder: write_result(folder, COMPARED, LAYOUT_RESULT),
+        read_compared,
+        is_store=True,
+    ),
     Reader(
         shard_path(Path(), 0).as_posix(),
         lambda folder: put_shard(folder, 0, shard_bytes([random_samples(0)], METADATA)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,10 +18,9 @@ from costmodel.wafer.compare_jobs import (
     Job,
     Method,
     Result,
-    job_file,
     read_result,
     run_job,
-    to_text,
+    write_result,
 )
 from costmodel.wafer.evaluate import fold_folder
 from costmodel.wafer.graphs import FAMILIES, draw_fitting
@@ -38,6 +38,8 @@ _COLUMNS = (
     "utilisation",
 )  # fmt: skip
 _SHOWN = {"throughput": ".3f", "score": ",.0f", "slowest": ".3f", "aspect": ".2f", "rows": ".2f"}
+
+Results = list[tuple[Job, Result]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,52 +94,74 @@ def make_jobs(config: WaferCompareConfig) -> list[Job]:
     ]  # fmt: skip
 
 
-def run_all(config: WaferCompareConfig) -> list[tuple[Job, Result]]:
-    """Results that are there are used again."""
+def run_all(config: WaferCompareConfig, on_note: Callable[[str], None]) -> Results:
+    """Results that are there are used again. Raises InputError when there is nothing to compare."""
     folder = config.output / "jobs"
-    make_folder(folder)
     jobs = make_jobs(config)
-    known = {i: read_result(job_file(folder, job), job) for i, job in enumerate(jobs)}
+    if not jobs:
+        raise InputError("nothing to compare: name presets, families or letters of graphs")
+    make_folder(folder)
+    known = {i: read_result(folder, job) for i, job in enumerate(jobs)}
     missing = [i for i, result in known.items() if result is None]
+    on_note(f"{len(jobs)} searches, {len(jobs) - len(missing)} of them done before")
     tasks = [jobs[i] for i in missing]
-    for number, found in run_tasks(run_job, tasks, kind=ExecutorKind.LOCAL, workers=config.workers):
+    results = run_tasks(run_job, tasks, kind=ExecutorKind.LOCAL, workers=config.workers)
+    for done, (number, found) in enumerate(results, len(jobs) - len(missing) + 1):
+        job = tasks[number]
         known[missing[number]] = found
-        job = jobs[missing[number]]
-        write_atomic(job_file(folder, job), to_text(job, found))
+        write_result(folder, job, found)
+        says = f"{job.graph.name}, {job.method}: throughput {found.throughput:.3f}"
+        on_note(f"{done} of {len(jobs)}: {says}")
     return [(job, result) for i, job in enumerate(jobs) if (result := known[i]) is not None]
 
 
-def summary(results: list[tuple[Job, Result]], methods: list[Method]) -> list[list[str]]:
-    """Per method: median gain of throughput over the contest's choice, and what the layouts are."""
-    by_case: dict[str, dict[str, Result]] = {}
+SUMMARY = (
+    "chosen by", "graphs", "throughput", "median gain", "least gain", "most", "of simulator's",
+    "least share", "score / contest's", "aspect", "squarer", "rows", "more rows", "scores/s",
+)  # fmt: skip
+
+
+def summary(results: Results, methods: list[Method]) -> list[list[str]]:
+    """Per method: throughput beside that of other choices (medians over graphs), and the layouts.
+
+    Gains are over the contest's choice; scores per second are those of the slowest graph.
+    """
+    cases: dict[KernelGraph, dict[str, Result]] = {}
     for job, result in results:
-        by_case.setdefault(job.graph.name, {})[job.method] = result
+        cases.setdefault(job.graph, {})[job.method] = result
     rows = []
     for method in methods:
-        pairs = [(case["contest"], case[method]) for case in by_case.values()]
+        pairs = [(case["contest"], case[method]) for case in cases.values()]
         gains = [other.throughput / first.throughput - 1 for first, other in pairs]
         squarer = sum(other.aspect < first.aspect for first, other in pairs)
         more_rows = sum(other.rows > first.rows for first, other in pairs)
+        rates = [rate for _, other in pairs if (rate := other.scores_per_second) is not None]
         rows.append(
             [
                 method, str(len(pairs)),
                 f"{np.median([other.throughput for _, other in pairs]):.3f}",
                 f"{np.median(gains):+.1%}", f"{np.min(gains):+.1%}", f"{np.max(gains):+.1%}",
+                *_of_simulators(method, list(cases.values())),
                 f"{np.median([other.score / first.score for first, other in pairs]):.3f}",
                 f"{np.median([other.aspect for _, other in pairs]):.2f}", str(squarer),
                 f"{np.median([other.rows for _, other in pairs]):.2f}", str(more_rows),
+                f"{min(rates):,.0f}" if rates else "-",
             ]
         )  # fmt: skip
     return rows
 
 
-SUMMARY = (
-    "chosen by", "graphs", "throughput", "median gain", "least", "most", "score / contest's",
-    "aspect", "squarer", "rows", "more rows",
-)  # fmt: skip
+def _of_simulators(method: Method, cases: list[dict[str, Result]]) -> tuple[str, str]:
+    """Throughput of the truth model's choice that is reached: median and least."""
+    shares = [
+        case[method].throughput / case["simulator"].throughput
+        for case in cases
+        if "simulator" in case
+    ]
+    return (f"{np.median(shares):.0%}", f"{min(shares):.0%}") if shares else ("-", "-")
 
 
-def _csv(results: list[tuple[Job, Result]]) -> str:
+def _csv(results: Results) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("graph", "family", "kernels", "method", *_COLUMNS, "limit"))
@@ -149,7 +173,7 @@ def _csv(results: list[tuple[Job, Result]]) -> str:
     return text.getvalue()
 
 
-def _markdown(results: list[tuple[Job, Result]], config: WaferCompareConfig) -> str:
+def _markdown(results: Results, config: WaferCompareConfig) -> str:
     """The summary, then every graph."""
     lines = [f"Equal time: {config.seconds:g} s of processor time per search.", ""]
     lines += [*_table(list(SUMMARY), summary(results, config.methods)), ""]
@@ -171,7 +195,7 @@ def main(config: DictConfig) -> None:
     """Entry point."""
     settings, console = to_dataclass(WaferCompareConfig, config), make_console()
     require_folder(settings.output)
-    results = run_all(settings)
+    results = run_all(settings, console.print)
     files: dict[str, str | bytes] = {
         "comparison.csv": _csv(results),
         "comparison.md": _markdown(results, settings),

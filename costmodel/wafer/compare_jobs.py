@@ -15,7 +15,7 @@ from costmodel.model import Model
 from costmodel.version import PACKAGES, source_hash
 from costmodel.wafer.cost import LearnedMappingCost
 from placer.errors import InputError
-from placer.files import read_text
+from placer.files import read_text, write_atomic
 from placer.kernels.check import extents
 from placer.kernels.engines import map_kernels
 from placer.kernels.generate import generate
@@ -26,7 +26,10 @@ from placer.kernels.mapping_cost import FormulaCost, MappingCost, SimulatorCost
 from placer.kernels.mapping_table import table_of
 from placer.kernels.problem import Problem
 from placer.kernels.search import Search
+from placer.kernels.shapes import LongArray
 from placer.kernels.truth_model import simulate_mapping
+
+RATE_SECONDS = 0.2  # of measuring how fast a cost is
 
 Method = Literal["contest", "formula", "learned", "simulator"]
 
@@ -69,6 +72,7 @@ class Result:
     rows: float  # kernels that a line across the rows crosses, mean
     utilisation: float
     limit: str
+    scores_per_second: float | None  # of processor time, by the cost; None: the score chose
     table: list[list[int]]  # the mapping
 
 
@@ -80,7 +84,7 @@ def run_job(job: Job) -> Result:
     search = Search(problem, job.seconds, job.seed, cost=cost, clock=time.process_time)
     mapping = map_kernels(search, "auto")
     measured = simulate_mapping(problem, mapping.layout)
-    score = mapping.score
+    score, table = mapping.score, table_of(mapping.layout)
     return Result(
         throughput=measured.throughput,
         cycles=measured.cycles_per_sample,
@@ -92,7 +96,8 @@ def run_job(job: Job) -> Result:
         rows=_rows(job.graph, mapping.layout),
         utilisation=score.utilisation,
         limit=measured.limit,
-        table=table_of(mapping.layout).tolist(),
+        scores_per_second=None if cost is None else _rate(problem, cost, table),
+        table=table.tolist(),
     )
 
 
@@ -101,6 +106,15 @@ def _cost(job: Job) -> MappingCost | None:
         return LearnedMappingCost(Model.load(job.model_file))
     costs: dict[str, MappingCost] = {"formula": FormulaCost(), "simulator": SimulatorCost()}
     return costs.get(job.method)
+
+
+def _rate(problem: Problem, cost: MappingCost, table: LongArray) -> float:
+    """One mapping after the other, as walks ask."""
+    number, begin, spent = 0, time.process_time(), 0.0
+    while spent < RATE_SECONDS:
+        cost.score(problem, table[None])
+        number, spent = number + 1, time.process_time() - begin
+    return number / spent
 
 
 def _aspect(graph: KernelGraph, layout: Layout) -> float:
@@ -116,19 +130,29 @@ def _rows(graph: KernelGraph, layout: Layout) -> float:
     return float((covered / (graph.wafer.width, graph.wafer.height)).min())
 
 
-def job_file(folder: Path, job: Job) -> Path:
-    digest = hashlib.sha256(json.dumps(job.origin(), sort_keys=True).encode()).hexdigest()
-    return folder / f"{job.method}-{digest[:20]}.json"
+def write_result(folder: Path, job: Job, result: Result) -> None:
+    """As a file of its own, which `read_result` finds."""
+    origin, content = job.origin(), asdict(result)
+    document = {"origin": origin, "result": content, "sha256": _digest(content)}
+    write_atomic(job_file(folder, job, origin), json.dumps(document) + "\n")
 
 
-def to_text(job: Job, result: Result) -> str:
-    return json.dumps({"origin": job.origin(), "result": asdict(result)}) + "\n"
-
-
-def read_result(path: Path, job: Job) -> Result | None:
-    """None when there is no whole result of this very job."""
+def read_result(folder: Path, job: Job) -> Result | None:
+    """None when there is no whole result of this very job; a damaged one is as good as none."""
+    origin = job.origin()
     try:
-        document = json.loads(read_text(path))
-        return Result(**document["result"]) if document["origin"] == job.origin() else None
+        document = json.loads(read_text(job_file(folder, job, origin)))
+        content = document["result"]
+        is_whole = document["sha256"] == _digest(content) and document["origin"] == origin
+        return Result(**content) if is_whole else None
     except (InputError, ValueError, TypeError, KeyError):
         return None
+
+
+def job_file(folder: Path, job: Job, origin: dict[str, Any]) -> Path:
+    """Named by what it is made from: `origin` of the job."""
+    return folder / f"{job.method}-{_digest(origin)[:20]}.json"
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

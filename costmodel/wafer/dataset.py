@@ -26,7 +26,15 @@ from placer.kernels.problem import Problem
 from placer.kernels.shapes import FloatArray, LongArray
 from placer.kernels.truth_model import Resolution
 
-NUMBERS = ("throughput", "heuristic", "wire_length", "adapters", "slowest_kernel")
+# Columns of numbers, each with a limit that it is above and one that it does not exceed.
+_LARGEST = np.finfo(np.float64).max
+NUMBERS = {
+    "throughput": (0, 1),
+    "heuristic": (0, _LARGEST),
+    "wire_length": (-1, _LARGEST),
+    "adapters": (-1, _LARGEST),
+    "slowest_kernel": (0, _LARGEST),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +107,13 @@ class WaferDataset(Tables):
 
     @cached_property
     def numbers(self) -> dict[str, FloatArray]:
-        """`NUMBERS` of all mappings, [num_decisions] each."""
+        """`NUMBERS` of all mappings, [num_decisions] each. Raises InputError beyond their limits."""
         table = self.decisions_file.read_columns(list(NUMBERS))
         numbers = {name: np.array(table[name].to_numpy(), np.float64) for name in NUMBERS}
-        throughput = numbers["throughput"]
-        if not ((throughput > 0) & (throughput <= 1)).all():
-            raise InputError(f"{self.decisions_file.label}: throughput must lie in (0, 1]")
+        for name, (low, high) in NUMBERS.items():
+            column = numbers[name]
+            if not ((column > low) & (column <= high)).all():
+                raise InputError(f"{self.decisions_file.label}: {name} must lie in ({low}, {high}]")
         return numbers
 
     @cached_property
@@ -122,6 +131,8 @@ class WaferDataset(Tables):
             flat = np.array(table["mapping"].combine_chunks().values.to_numpy(), np.int64)
             busy = np.array(table["kernel_busy"].combine_chunks().values.to_numpy(), np.float32)
             tables, busy = flat.reshape(*shape, NUM_COLUMNS), busy.reshape(shape)
+            if not ((busy >= 0) & np.isfinite(busy)).all():
+                raise InputError("kernel_busy must be finite, 0 or more")
             for mapping in tables:
                 if faults := find_faults(graph, layout_of(mapping)):
                     raise InputError(f"illegal mapping: {faults[0]}")

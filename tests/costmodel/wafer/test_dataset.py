@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from costmodel.dataset.build import Workers
 from costmodel.dataset.schema import WAFER_TABLES
+from costmodel.dataset.store import merge, pack_shard, put_shard
 from costmodel.labelled import open_labelled
 from costmodel.model import Model
 from costmodel.wafer import build
 from costmodel.wafer.build import WaferContent, build_mappings
 from costmodel.wafer.cost import LearnedMappingCost
-from costmodel.wafer.dataset import WaferDataset
+from costmodel.wafer.dataset import WaferDataset, rows_of
 from costmodel.wafer.evaluate import WaferEvaluateConfig, run_folds
 from costmodel.wafer.graphs import FAMILIES, draw_fitting
+from costmodel.wafer.samples import Found, GraphSamples
 from placer.errors import InputError
 from placer.executor import ExecutorKind
 from placer.kernels.check import find_faults
+from placer.kernels.engines import map_kernels
+from placer.kernels.generate import generate
 from placer.kernels.mapping_table import layout_of
 from placer.kernels.problem import Problem
+from placer.kernels.search import Search
 from placer.kernels.truth_model import simulate_mapping
 
 CONTENT = WaferContent(("plain", "fully_connected"), 2, 12, 0)
@@ -71,6 +79,56 @@ def test_labels_are_those_of_the_truth_model(folder: Path) -> None:
         np.testing.assert_allclose(mappings.busy[k], busy, rtol=1e-5)
     with pytest.raises(InputError, match=r"graphs_per_family=2, now 3|was made with"):
         build_mappings(WaferContent(("plain", "fully_connected"), 3, 12, 0), folder, workers(1))
+
+
+def tiny_rows() -> tuple[pa.Table, pa.Table]:
+    graph = generate("tiny")
+    layout = map_kernels(Search(Problem(graph), 0.0), "strips").layout
+    measured = simulate_mapping(Problem(graph), layout)
+    found = (Found("strips", {}, layout),) * 2
+    return rows_of(GraphSamples(0, (0,), {"family": "plain"}, graph, found, (measured,) * 2, ()))
+
+
+@pytest.mark.parametrize(
+    ("column", "change"),
+    [
+        ("kgraph", lambda value: value[:-20]),
+        ("kgraph", lambda value: value.replace("block", "pool")),
+        ("mapping", lambda value: value[:-1]),
+        ("mapping", lambda value: []),
+        ("mapping", lambda value: [-number for number in value]),
+        ("mapping", lambda value: [number << 20 for number in value]),
+        ("kernel_busy", lambda value: value[1:]),
+        ("kernel_busy", lambda value: [float("nan"), *value[1:]]),
+        ("throughput", lambda value: 2.0),
+        ("throughput", lambda value: float("nan")),
+        ("slowest_kernel", lambda value: float("nan")),
+        ("heuristic", lambda value: 0.0),
+        ("wire_length", lambda value: float("inf")),
+        ("adapters", lambda value: -1),
+    ],
+)
+def test_rows_that_make_no_sense_are_refused(
+    column: str, change: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    def read(*rows: pa.Table) -> None:
+        metadata = CONTENT.metadata()
+        put_shard(tmp_path, 0, pack_shard([(rows[0], rows[1])], metadata, WAFER_TABLES))
+        merge(tmp_path, 1, metadata, WAFER_TABLES)
+        dataset = WaferDataset.open(tmp_path)
+        assert len(dataset.numbers["throughput"]) == len(dataset.mappings(0).tables) == 2
+
+    whole = tiny_rows()
+    read(*whole)
+    for name in WAFER_TABLES:
+        (tmp_path / name).unlink()
+    number = 0 if column in whole[0].column_names else 1
+    changed, values = list(whole), whole[number][column].to_pylist()
+    place, field = whole[number].column_names.index(column), whole[number].schema.field(column)
+    values[-1] = change(values[-1])
+    changed[number] = whole[number].set_column(place, field, pa.array(values, field.type))
+    with pytest.raises(InputError):
+        read(*changed)
 
 
 @pytest.mark.slow

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from placer.kernels.chain import subgraph
 from placer.kernels.generate import fully_connected, resnet, unet
 from placer.kernels.graph import KernelGraph, Wafer
+from placer.kernels.layout import Layout
+from placer.kernels.layout_file import from_json
 
 PUBLIC = Path(__file__).resolve().parents[4] / "shared/data/ispd2020"
 needs_public_graphs = pytest.mark.skipif(not PUBLIC.is_dir(), reason="no public benchmarks here")
@@ -22,3 +28,15 @@ def small_graphs() -> dict[str, KernelGraph]:
         "unet": unet(1, 16, 8, wafer=Wafer(80, 80, wire_weight=4, adapter_weight=10)),
         "chain": fully_connected((64, 32, 64, 16), Wafer(40, 50)),
     }
+
+
+def written_wafers(
+    graph: KernelGraph, path: Path
+) -> Iterator[tuple[KernelGraph, Layout, dict[str, Any]]]:
+    """What each wafer holds, its layout and its throughput, from the JSON file of the mapper."""
+    text = path.read_text()
+    for number, wafer in enumerate(json.loads(text)["wafers"]):
+        names = {kernel["name"] for kernel in wafer["kernels"]}
+        own = [i for i, kernel in enumerate(graph.kernels) if kernel.name in names]
+        part = subgraph(graph, own, Wafer(**wafer["wafer"]))
+        yield part, from_json(part, text, number), wafer["throughput"]

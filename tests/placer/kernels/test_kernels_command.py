@@ -11,14 +11,13 @@ import pytest
 from placer.config import run_command
 from placer.kernels import bench
 from placer.kernels.__main__ import main
-from placer.kernels.chain import subgraph
 from placer.kernels.check import judge
 from placer.kernels.generate import generate
-from placer.kernels.graph import Wafer
 from placer.kernels.kgraph_file import format_kgraph
-from placer.kernels.layout_file import from_json, parse_layout
+from placer.kernels.layout_file import parse_layout
 from placer.kernels.problem import Problem
 from placer.kernels.truth_model import simulate_mapping
+from tests.placer.kernels.cases import written_wafers
 
 QUICK = ["preset=tiny", "time_limit=0.2", "engine=strips"]
 
@@ -57,23 +56,17 @@ def test_throughput_is_written_where_a_cost_chose(
     output = tmp_path / "layout.txt"
     chosen = ["preset=tiny_convs", "time_limit=0.5", "cost=simulator", f"wafer_sizes={sizes}"]
     assert run(*chosen, f"output={output}") == 0
-    wafers = json.loads(output.with_suffix(".json").read_text())["wafers"]
-    assert len(wafers) == len(sizes)
-    for number, wafer in enumerate(wafers):
-        throughput, names = wafer["throughput"], {kernel["name"] for kernel in wafer["kernels"]}
-        graph = generate("tiny_convs")
-        own = subgraph(
-            graph,
-            [i for i, kernel in enumerate(graph.kernels) if kernel.name in names],
-            Wafer(**wafer["wafer"]),
-        )
-        layout = from_json(own, output.with_suffix(".json").read_text(), number)
-        measured = simulate_mapping(Problem(own), layout)
+    cycles = []
+    for part, layout, throughput in written_wafers(
+        generate("tiny_convs"), output.with_suffix(".json")
+    ):
+        measured = simulate_mapping(Problem(part), layout)
         assert throughput["simulated"] == pytest.approx(measured.throughput)
         assert throughput["predicted"] == throughput["simulated"]
         assert throughput["cycles_per_sample"] == pytest.approx(measured.cycles_per_sample)
-    slowest = max(wafer["throughput"]["cycles_per_sample"] for wafer in wafers)
-    says = f"simulated: {slowest:,.0f} cycles per sample, those of its slowest wafer"
+        cycles.append(measured.cycles_per_sample)
+    assert len(cycles) == len(sizes)
+    says = f"simulated: {max(cycles):,.0f} cycles per sample, those of its slowest wafer"
     assert (says in capsys.readouterr().out) == (len(sizes) > 1)
 
 
