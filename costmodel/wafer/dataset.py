@@ -107,7 +107,7 @@ class WaferDataset(Tables):
 
     @cached_property
     def numbers(self) -> dict[str, FloatArray]:
-        """`NUMBERS` of all mappings, [num_decisions] each. Raises InputError beyond their limits."""
+        """`NUMBERS` of all mappings, [num_decisions] each, all within their limits."""
         table = self.decisions_file.read_columns(list(NUMBERS))
         numbers = {name: np.array(table[name].to_numpy(), np.float64) for name in NUMBERS}
         for name, (low, high) in NUMBERS.items():
