@@ -75,6 +75,15 @@ def test_every_step_is_legal(name: str, seed: int, hot: float) -> None:
         assert find_faults(problem.graph, layout_of(step.state.table)) == []
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.sampled_from(sorted(GRAPHS)), st.integers(0, 2**20))
+def test_nothing_is_faster_than_its_slowest_kernel(name: str, seed: int) -> None:
+    problem = PROBLEMS[name]
+    for step in walk(problem, STARTS[name], RowsCost(), Heat(20, 9.0, 9.0), seed):
+        measured = simulate_mapping(problem, layout_of(step.state.table))
+        assert measured.cycles_per_sample >= measured.kernel_cycles.max() * (1 - 1e-9)
+
+
 def test_the_same_seed_takes_the_same_steps() -> None:
     problem, heat = PROBLEMS["tiny"], Heat(60, 0.01, 0.001)
     one, two = (list(walk(problem, STARTS["tiny"], RowsCost(), heat, 3)) for _ in range(2))
