@@ -58,15 +58,20 @@ class SourceKeyedLocator:
         return str(self._line)
 
 
-def source_key(source: Path) -> str:
-    """Hash of a source and of all sources of this project that it imports, directly or not."""
+def sources_of(source: Path) -> set[Path]:
+    """A source and all sources of this project that it imports, directly or not."""
     found, new = {source}, [source]
     while new:
         imported = _imports(new.pop()) - found
         found |= imported
         new += imported
+    return found
+
+
+def source_key(source: Path) -> str:
+    """Hash of all `sources_of` a source."""
     digest = hashlib.sha256()
-    for path in sorted(found):
+    for path in sorted(sources_of(source)):
         digest.update(str(path.relative_to(ROOT)).encode())
         digest.update(_content(path))
     return digest.hexdigest()[:16]

@@ -31,7 +31,8 @@ from costmodel.labelled import Prediction
 from costmodel.model import Model, read_archive
 from costmodel.tracking import _read_note
 from costmodel.wafer.compare_jobs import Job, Result, job_file, read_result, write_result
-from costmodel.wafer.dataset import WaferDataset, rows_of
+from costmodel.wafer.dataset import WaferDataset
+from costmodel.wafer.rows import rows_of
 from costmodel.wafer.samples import Found, GraphSamples
 from placer.annealing.constraints import load_constraints
 from placer.config import compose_config, load_fabric

@@ -13,11 +13,12 @@ from costmodel.dataset.build import Workers, make_shards, plain
 from costmodel.dataset.schema import WAFER_TABLES, Metadata
 from costmodel.dataset.splits import DEFAULT_FOLDS, make_splits, write_splits
 from costmodel.dataset.store import is_merged, merge, pack_shard, remove_leftovers
-from costmodel.version import source_hash
-from costmodel.wafer.dataset import WaferDataset, WaferHardware, rows_of
+from costmodel.wafer import rows
+from costmodel.wafer.dataset import WaferDataset, WaferHardware
 from costmodel.wafer.graphs import FAMILIES
 from costmodel.wafer.samples import make_samples
 from placer.command import make_console
+from placer.compile_cache import source_key
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
 from placer.executor import ExecutorKind
@@ -54,7 +55,7 @@ class WaferContent:
 
     def metadata(self) -> Metadata:
         config = {**asdict(self), "hardware": asdict(WaferHardware())}
-        return Metadata(plain(config), self.seed, _code_version())
+        return Metadata(plain(config), self.seed, code_version())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +106,12 @@ def _make_shard(task: _Task) -> bytes:
     content = task.content
     family = content.families[task.graph % len(content.families)]
     samples = make_samples(family, content.mappings, content.seed, task.graph)
-    return pack_shard([rows_of(samples)], task.metadata, WAFER_TABLES)
+    return pack_shard([rows.rows_of(samples)], task.metadata, WAFER_TABLES)
 
 
-def _code_version() -> str:
-    """Hash of the sources that samples depend on."""
-    here = Path(__file__).parent
-    return source_hash(here, here.parent.parent / "placer" / "kernels")
+def code_version() -> str:
+    """Hash of the sources that samples depend on, and of no others."""
+    return source_key(Path(rows.__file__))
 
 
 def main(config: DictConfig) -> None:

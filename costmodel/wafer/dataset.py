@@ -1,4 +1,4 @@
-"""Datasets of labelled mappings: samples as rows of the two tables, and back, and encoded."""
+"""Datasets of labelled mappings: read and checked, and encoded."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from costmodel.dataset.loader import Tables
-from costmodel.dataset.schema import KERNEL_GRAPHS, MAPPINGS, WAFER_TABLES, to_json
+from costmodel.dataset.schema import WAFER_TABLES
 from costmodel.encoding.graph_set import NUM_STALLS, GraphSet, stored_graph_set
 from costmodel.wafer.encode import Encoder, unit_ops, unit_stages
 from costmodel.wafer.features import WAFER_FEATURES
-from costmodel.wafer.samples import GraphSamples
 from placer.errors import InputError
-from placer.kernels.check import find_faults, judge
+from placer.kernels.check import find_faults
 from placer.kernels.graph import KernelGraph
-from placer.kernels.kgraph_file import format_kgraph, parse_kgraph
-from placer.kernels.mapping_table import NUM_COLUMNS, layout_of, table_of
+from placer.kernels.kgraph_file import parse_kgraph
+from placer.kernels.mapping_table import NUM_COLUMNS, layout_of
 from placer.kernels.problem import Problem
 from placer.kernels.shapes import FloatArray, LongArray
-from placer.kernels.truth_model import Resolution
+from placer.kernels.truth_model import TRUTH_VERSION, Resolution
 
 # Columns of numbers, each with a limit that it is above and one that it does not exceed.
 _LARGEST = np.finfo(np.float64).max
@@ -39,50 +37,14 @@ NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class WaferHardware:
-    """What the labels depend on beside the graph: the resolution of the truth model."""
+    """What the labels depend on beside the graph: the truth model."""
 
     name: str = "wafer"
+    version: int = TRUTH_VERSION
     cells: int = Resolution().cells
     chunks: int = Resolution().chunks
     samples: int = Resolution().samples
     colours: int = Resolution().colours
-
-
-def rows_of(samples: GraphSamples) -> tuple[pa.Table, pa.Table]:
-    """The row of the table of graphs, and the rows of the table of mappings."""
-    graph = {
-        "netlist_id": samples.netlist_id,
-        "family": samples.spec["family"],
-        "fingerprint": samples.fingerprint,
-        "num_decisions": len(samples.found),
-        "seed": list(samples.seed),
-        "spec": to_json(samples.spec),
-        "kgraph": format_kgraph(samples.graph),
-        "failures": list(samples.failures),
-    }
-    mappings = []
-    for number, (found, measured) in enumerate(zip(samples.found, samples.measured, strict=True)):
-        score, bound = judge(samples.graph, found.layout), measured.bound_cycles
-        mappings.append(
-            {
-                "netlist_id": samples.netlist_id,
-                "decision": number,
-                "phase": found.engine,
-                "search": to_json(found.search),
-                "mapping": table_of(found.layout).ravel().tolist(),
-                "cycles_per_sample": measured.cycles_per_sample,
-                "throughput": measured.throughput,
-                "heuristic": bound / float(score.slowest),
-                "wire_length": float(score.wire_length),
-                "adapters": score.adapters,
-                "slowest_kernel": bound / measured.kernel_cycles.max(),
-                "kernel_busy": (measured.kernel_cycles / measured.cycles_per_sample).tolist(),
-            }
-        )
-    return (
-        pa.Table.from_pylist([graph], schema=KERNEL_GRAPHS),
-        pa.Table.from_pylist(mappings, schema=MAPPINGS),
-    )
 
 
 @dataclass(frozen=True, slots=True)

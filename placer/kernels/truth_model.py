@@ -24,6 +24,7 @@ from placer.kernels.truth_grid import (
 from placer.kernels.truth_kernels import KernelShape, kernel_shape
 from placer.kernels.truth_streams import Stream, make_streams, rim_hops
 
+TRUTH_VERSION = 2  # raised when results change: datasets and models of another one are refused
 _LIMIT_SHARE = 0.97  # of the period: a resource that is busy for so long sets the pace
 
 

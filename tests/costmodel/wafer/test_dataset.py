@@ -10,18 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from costmodel import labelled
 from costmodel.dataset.build import Workers
 from costmodel.dataset.schema import WAFER_TABLES
 from costmodel.dataset.store import merge, pack_shard, put_shard
 from costmodel.labelled import open_labelled
 from costmodel.model import Model
-from costmodel.wafer import build
+from costmodel.wafer import build, rows
 from costmodel.wafer.build import WaferContent, build_mappings
 from costmodel.wafer.cost import LearnedMappingCost
-from costmodel.wafer.dataset import WaferDataset, rows_of
+from costmodel.wafer.dataset import WaferDataset, WaferHardware
 from costmodel.wafer.evaluate import WaferEvaluateConfig, run_folds
 from costmodel.wafer.graphs import FAMILIES, draw_fitting
+from costmodel.wafer.rows import rows_of
 from costmodel.wafer.samples import Found, GraphSamples
+from placer.compile_cache import ROOT, sources_of
 from placer.errors import InputError
 from placer.executor import ExecutorKind
 from placer.kernels.check import find_faults
@@ -79,6 +82,29 @@ def test_labels_are_those_of_the_truth_model(folder: Path) -> None:
         np.testing.assert_allclose(mappings.busy[k], busy, rtol=1e-5)
     with pytest.raises(InputError, match=r"graphs_per_family=2, now 3|was made with"):
         build_mappings(WaferContent(("plain", "fully_connected"), 3, 12, 0), folder, workers(1))
+
+
+@pytest.mark.slow
+def test_other_code_or_another_truth_model_makes_the_dataset_stale(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "code_version", lambda: "other")
+        with pytest.raises(InputError, match=r"was made with .*code"):
+            build_mappings(CONTENT, folder, workers(1))
+    build_mappings(CONTENT, folder, workers(1))
+    monkeypatch.setattr(labelled, "WaferHardware", lambda: WaferHardware(version=0))
+    with pytest.raises(InputError, match="labelled by another truth model; make it again"):
+        open_labelled(folder, tmp_path)
+
+
+def test_the_code_that_samples_depend_on_is_hashed() -> None:
+    hashed = {path.relative_to(ROOT).as_posix() for path in sources_of(Path(rows.__file__))}
+    kernels = ("truth_engine", "truth_grid", "walk_moves", "mapping_cost", "shelf_search", "check")
+    assert hashed >= {f"placer/kernels/{name}.py" for name in kernels}
+    assert hashed >= {"placer/annealing/random.py", "costmodel/wafer/graphs.py"}
+    others = ("costmodel/wafer/compare.py", "costmodel/wafer/encode.py", "placer/kernels/report.py")
+    assert hashed.isdisjoint(others)
 
 
 def tiny_rows() -> tuple[pa.Table, pa.Table]:
