@@ -82,6 +82,7 @@ class _OneProblem:
     def __init__(self, network: FlowNetwork, problem: Problem) -> None:
         self._encoder = Encoder.of(problem)
         graph, room = self._encoder.graph, self._encoder.room
+        routes = room.routes
         edges = graph.edges.astype(np.int32)
         features = NetlistFeatures(
             unit=room.unit,
@@ -92,8 +93,8 @@ class _OneProblem:
             end_flow=np.arange(len(edges), dtype=np.int32),
             end_unit=np.ascontiguousarray(edges[:, 1]),
         )
-        num_lanes = room.lanes.shape[1]
-        sizes = Room(num_lanes, num_lanes, room.visits.shape[1], MAX_HOPS)
+        num_lanes = routes.lanes.shape[1]
+        sizes = Room(num_lanes, num_lanes, routes.visits.shape[1], MAX_HOPS)
         self._state = FullPass([network], features, sizes).state
         self._layers = _layers(network, features)
         self._result = np.zeros((1, 1, 2))
@@ -107,11 +108,10 @@ class _OneProblem:
         rows.unit[0, 0, ::2, :width] = hidden @ layers.unit_second[0] + layers.unit_second[1]
         rows.flow_static[0, :, :width] = room.flow @ layers.flow_first[0] + layers.flow_first[1]
         tell_units(weights, rows, scratch)
-        num_visits, num_lanes = room.counts
+        visits, lanes, (num_visits, num_lanes) = room.routes
         predict_all(
-            *self._state, np.array([0, num_visits]), room.visits[0], room.visits[1],
-            room.visits[2], np.array([0, num_lanes]), room.lanes[0], room.lanes[1],
-            room.end_hops[None], self._result,
+            *self._state, np.array([0, num_visits]), visits[0], visits[1], visits[2],
+            np.array([0, num_lanes]), lanes[0], lanes[1], room.end_hops[None], self._result,
         )  # fmt: skip
         last = rows.unit.shape[1] - 1
         sides = 2 * np.arange(len(table)) + rows.unit_side[0, last]

@@ -140,19 +140,20 @@ def part_of(mappings: LabelledMappings) -> dict[str, NDArray[Any]]:
 def encoded_columns(encoder: Encoder, table: LongArray) -> dict[str, NDArray[Any]]:
     """What changes from mapping to mapping."""
     room = encoder.encode(table)
-    num_visits, num_lanes = room.counts.tolist()
+    visits, lanes, counts = room.routes
+    num_visits, num_lanes = counts.tolist()
     none = np.full(num_lanes, -1, np.int32)
     return {
         "unit": room.unit.copy(),
         "flow": room.flow.copy(),
         "end_hops": room.end_hops.copy(),
         "visit_start": np.array([num_visits]),
-        "visit_flow": room.visits[0, :num_visits].copy(),
-        "visit_lane": room.visits[1, :num_visits].copy(),
-        "visit_before": room.visits[2, :num_visits].copy(),
+        "visit_flow": visits[0, :num_visits].copy(),
+        "visit_lane": visits[1, :num_visits].copy(),
+        "visit_before": visits[2, :num_visits].copy(),
         "lane_start": np.array([num_lanes]),
-        "lane_kind": room.lanes[0, :num_lanes].copy(),
-        "lane_link": room.lanes[1, :num_lanes].copy(),
+        "lane_kind": lanes[0, :num_lanes].copy(),
+        "lane_link": lanes[1, :num_lanes].copy(),
         "link_start": np.array([num_lanes]),
         "link_from": none,
         "link_to": none,

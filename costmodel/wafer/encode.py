@@ -1,11 +1,7 @@
 """Mappings as the arrays that the `flow` network reads, by compiled code.
 
 - unit: a kernel; flow: a stream of the graph (one source, one target, so flows are ends, too).
-- lane: a rim of a kernel that streams leave by (the first lane of each of their routes), or a link
-  between two *regions* of the wafer, which stand for some 80 x 80 tiles. A stream that is wider
-  than a region takes several parallel paths.
-
-Streams follow the rules of placer/kernels/truth_streams.py (tested against it).
+- lane: a rim of a kernel, or a link between two regions of the wafer (regions.py).
 """
 
 from __future__ import annotations
@@ -20,19 +16,34 @@ from numpy.typing import NDArray
 
 from costmodel.encoding.features import FloatArray
 from costmodel.wafer.features import FLOW_FACTS, LARGEST, SMALLEST, UNIT_FACTS, WAFER_FEATURES
+from costmodel.wafer.regions import (
+    IntArray,
+    Regions,
+    Routes,
+    add_route,
+    count_paths,
+    link_kinds,
+    regions_of,
+    room_for_routes,
+)
+from costmodel.wafer.streams import (
+    Stream,
+    count_adapters,
+    is_across,
+    rim_hops,
+    spread_share,
+    stream_of,
+)
 from placer.kernels.graph import KERNEL_TYPES, KernelGraph
-from placer.kernels.mapping_table import ROTATED, C, H, K, Loops, W, X, Y, extents_of, loops_of
+from placer.kernels.mapping_table import ROTATED, C, H, K, Loops, W, extents_of, loops_of
 from placer.kernels.problem import Problem
 from placer.kernels.shapes import LongArray
 from placer.kernels.truth_kernels import ELEMENTS_PER_WAVELET, TILES_PER_OUTPUT, output_wavelets
 
-IntArray = NDArray[np.int32]
 Phases = tuple[float, float, float, float, float]
 
-REGIONS = 8  # along the longer side of the wafer
 HOP_TILES = 8  # that count as one hop of an end
 MAX_HOPS = 255
-LOW_SHARE, HIGH_SHARE = 0.1, 0.4  # of a link that kernels use: limits between kinds of lanes
 
 _UNIT_FACTS, _FLOW_FACTS = len(UNIT_FACTS), len(FLOW_FACTS)
 
@@ -52,14 +63,12 @@ class Graph(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """Room for one mapping; the first `counts` rows count."""
+    """Room for one mapping."""
 
     unit: FloatArray  # [num_kernels, columns]
     flow: FloatArray  # [num_edges, columns]
     end_hops: IntArray  # [num_edges]
-    visits: IntArray  # [3, most] flow, lane, lane before
-    lanes: IntArray  # [2, most] kind, link
-    counts: LongArray  # [2] visits, lanes
+    routes: Routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +81,14 @@ class Encoder:
     @staticmethod
     def of(problem: Problem) -> Encoder:
         graph = graph_arrays(problem.graph, problem.bound / problem.graph.time_scale)
-        num, num_edges = problem.num, len(graph.edges)
-        columns, rows = _regions(graph.width, graph.height)[:2]
-        most = num_edges * (1 + max(columns, rows) * (columns + rows))
-        schema = WAFER_FEATURES
+        num, num_edges, schema = problem.num, len(graph.edges), WAFER_FEATURES
         return Encoder(
             graph,
             Mapped(
                 np.zeros((num, len(schema.unit_columns)), np.float32),
                 np.zeros((num_edges, len(schema.flow_columns)), np.float32),
                 np.zeros(num_edges, np.int32),
-                np.zeros((3, most), np.int32),
-                np.zeros((2, 4 * num + 4 * columns * rows), np.int32),
-                np.zeros(2, np.int64),
+                room_for_routes(regions_of(graph.width, graph.height), num, num_edges),
             ),
         )
 
@@ -120,14 +124,6 @@ def unit_ops(graph: KernelGraph) -> IntArray:
 
 def unit_stages(graph: Graph) -> IntArray:
     return np.minimum(graph.depth, WAFER_FEATURES.num_stages - 1).astype(np.int32)
-
-
-@njit(cache=True)
-def _regions(width: int, height: int) -> tuple[int, int, float, float]:
-    """Regions along x and y, and their tiles along x and y."""
-    pitch = max(width, height, REGIONS) / REGIONS
-    columns, rows = max(1, round(width / pitch)), max(1, round(height / pitch))
-    return columns, rows, width / columns, height / rows
 
 
 @njit(cache=True)
@@ -191,124 +187,24 @@ def _encode_kernel(
 
 
 @njit(cache=True)
-def _span(table: LongArray, kernel: int, axis: int) -> tuple[int, int]:
-    wide, tall = extents_of(table[kernel])
-    first = table[kernel, Y] if axis else table[kernel, X]
-    return first, first + (tall if axis else wide)
-
-
-@njit(cache=True)
-def _facing_axis(table: LongArray, u: int, v: int) -> int:
-    """The axis of the larger gap; of equal gaps, of the longer facing rims."""
-    gap_x, gap_y, rim_x, rim_y = 0, 0, 0, 0
-    for axis in range(2):
-        (first, last), (low, high) = _span(table, u, axis), _span(table, v, axis)
-        gap = max(low - last, first - high)
-        rim = min(last - first, high - low)
-        if axis == 0:
-            gap_x, rim_y = gap, rim  # rims that face along y have this length
-        else:
-            gap_y, rim_x = gap, rim
-    return 1 if gap_y > gap_x or (gap_y == gap_x and rim_y > rim_x) else 0
-
-
-@njit(cache=True)
-def stream_of(table: LongArray, u: int, v: int) -> tuple[int, int, int, int, int, int]:
-    """Axis, lanes, tiles of both rims along the axis, starts of both stretches across it."""
-    axis = _facing_axis(table, u, v)
-    (first, last), (low, high) = _span(table, u, 1 - axis), _span(table, v, 1 - axis)
-    lanes = min(last - first, high - low)
-    if last - first == lanes:
-        out_start, in_start = first, min(max(first, low), high - lanes)
-    else:
-        out_start, in_start = min(max(low, first), last - lanes), low
-    (start, end), (begin, stop) = _span(table, u, axis), _span(table, v, axis)
-    if end <= begin:
-        return axis, lanes, end - 1, begin, out_start, in_start
-    return axis, lanes, start, stop - 1, out_start, in_start
-
-
-@njit(cache=True)
-def _spread(table: LongArray, kernel: int, axis: int, start: int, lanes: int) -> float:
-    """Share of a tensor that crosses one link beside the stretch."""
-    (first, last), (begin, end) = _span(table, kernel, 1 - axis), _span(table, kernel, axis)
-    return max(start - first, last - start - lanes) / (last - first) / (end - begin)
-
-
-@njit(cache=True)
-def count_adapters(table: LongArray, u: int, v: int, num_convs: int) -> int:
-    """Of the contest; `num_convs` of the source."""
-    differs = int(table[u, H] != table[v, H]) + int(table[u, W] != table[v, W])
-    return differs + int(table[u, C + num_convs - 1] != table[v, C])
-
-
-@njit(cache=True)
-def _rim_hops(table: LongArray, kernel: int, axis: int, lanes: int) -> int:
-    """Tiles between the stretch and the rows of a kernel (truth_streams.rim_hops)."""
-    first, last = _span(table, kernel, 1 - axis)
-    hops = last - first - lanes
-    if (table[kernel, ROTATED] == 0) != (axis == 0):
-        begin, end = _span(table, kernel, axis)
-        hops += end - begin
-    return hops
-
-
-@njit(cache=True)
-def _link_kinds(
-    graph: Graph, table: LongArray, loads: NDArray[np.float64], slowest: float, kinds: IntArray
-) -> None:
-    """Kind of every link between regions: by the share of it that kernels below it use."""
-    columns, rows, pitch_x, pitch_y = _regions(graph.width, graph.height)
-    used = np.zeros((2, columns, rows))
-    for kernel in range(len(table)):
-        (left, right), (low, high) = _span(table, kernel, 0), _span(table, kernel, 1)
-        is_turned = table[kernel, ROTATED]
-        for i in range(int(left / pitch_x), min(columns, int(right / pitch_x) + 1)):
-            wide = min(right, (i + 1) * pitch_x) - max(left, i * pitch_x)
-            for j in range(int(low / pitch_y), min(rows, int(high / pitch_y) + 1)):
-                tall = min(high, (j + 1) * pitch_y) - max(low, j * pitch_y)
-                share = max(0.0, wide) * max(0.0, tall) / (pitch_x * pitch_y)
-                used[0, i, j] += share * min(1.0, loads[kernel, is_turned] / slowest)
-                used[1, i, j] += share * min(1.0, loads[kernel, 1 - is_turned] / slowest)
-    for direction in range(4):
-        for i in range(columns):
-            for j in range(rows):
-                share = used[direction // 2, i, j]
-                kind = 1 + int(share > LOW_SHARE) + int(share > HIGH_SHARE)
-                kinds[(direction * columns + i) * rows + j] = kind
-
-
-@njit(cache=True)
 def encode_mapping(graph: Graph, table: LongArray, room: Mapped) -> None:
     """Everything but the operations and stages of kernels."""
-    num, bound = len(table), graph.bound
-    loads = np.zeros((num, 2))
-    slowest = 1.0
+    num, bound, slowest = len(table), graph.bound, 1.0
+    loads, rims = np.zeros((num, 2)), np.zeros((num, 2))
     for kernel in range(num):
         loads[kernel, 0], loads[kernel, 1] = _encode_kernel(graph, table, kernel, room.unit)
         slowest = max(slowest, room.unit[kernel, _UNIT_FACTS] * bound)
-    rims = np.zeros((num, 2))
-    columns, rows, pitch_x, pitch_y = _regions(graph.width, graph.height)
-    lane_of = np.full(4 * num + 4 * columns * rows, -1, np.int32)
-    kinds = np.zeros(4 * columns * rows, np.int32)
-    _link_kinds(graph, table, loads, slowest, kinds)
-    room.counts[:] = 0
+    regions = regions_of(graph.width, graph.height)
+    kinds = link_kinds(regions, table, loads, slowest)
+    lane_of = np.full(len(kinds) + 4 * num, -1, np.int32)
+    room.routes.counts[:] = 0
     for e in range(len(graph.edges)):
         u, v = graph.edges[e]
-        axis, lanes, out_tile, in_tile, out_start, in_start = stream_of(table, u, v)
-        rims[u, 1] = max(rims[u, 1], _rim_hops(table, u, axis, lanes))
-        rims[v, 0] = max(rims[v, 0], _rim_hops(table, v, axis, lanes))
-        pitch = pitch_y if axis == 0 else pitch_x
-        num_parts = math.ceil(lanes / pitch - 1e-9)
-        _encode_stream(
-            graph, table, e, axis, lanes, out_tile, in_tile, out_start, in_start,
-            num_parts * pitch, room,
-        )  # fmt: skip
-        side = 4 * u + 2 * axis + (1 if out_tile < in_tile else 0)
-        _route(
-            e, side, axis, lanes, num_parts, out_tile, in_tile, out_start, in_start, num,
-            columns, rows, pitch_x, pitch_y, lane_of, kinds, room,
-        )  # fmt: skip
+        stream = stream_of(table, u, v)
+        rims[u, 1] = max(rims[u, 1], rim_hops(table, u, stream.axis, stream.lanes))
+        rims[v, 0] = max(rims[v, 0], rim_hops(table, v, stream.axis, stream.lanes))
+        _encode_stream(graph, table, e, stream, regions, room)
+        add_route(e, u, stream, regions, kinds, lane_of, room.routes)
     first = room.unit.shape[1] - 7
     for kernel in range(num):
         _put(room.unit[kernel], first, rims[kernel, 0] / bound)
@@ -317,69 +213,25 @@ def encode_mapping(graph: Graph, table: LongArray, room: Mapped) -> None:
 
 @njit(cache=True)
 def _encode_stream(
-    graph: Graph, table: LongArray, e: int, axis: int, lanes: int, out_tile: int, in_tile: int,
-    out_start: int, in_start: int, links: float, room: Mapped,
-) -> None:  # fmt: skip
+    graph: Graph, table: LongArray, e: int, stream: Stream, regions: Regions, room: Mapped
+) -> None:
+    axis, lanes, out_tile, in_tile, out_start, in_start = stream
     u, v = graph.edges[e]
     out, bound, wavelets = room.flow[e], graph.bound, graph.wavelets[e]
     adapters = count_adapters(table, u, v, graph.loops.num_convs[u])
     distance = abs(in_tile - out_tile) + abs(in_start - out_start)
     spread = max(
-        _spread(table, u, axis, out_start, lanes), _spread(table, v, axis, in_start, lanes)
+        spread_share(table, u, axis, out_start, lanes),
+        spread_share(table, v, axis, in_start, lanes),
     )
+    num_paths, pitch = count_paths(regions, stream)
     out[0], out[1] = adapters / 3, min(1, adapters)
     out[2] = graph.depth[v] - graph.depth[u]
-    out[3] = (table[u, ROTATED] == 0) != (axis == 0)
-    out[4] = (table[v, ROTATED] == 0) != (axis == 0)
+    out[3], out[4] = is_across(table, u, axis), is_across(table, v, axis)
     column = _put(out, _FLOW_FACTS, wavelets / lanes / bound)
     column = _put(out, column, wavelets * spread / bound)
     column = _put(out, column, distance / bound)
     column = _put(out, column, adapters * lanes / bound)
-    column = _put(out, column, wavelets / links / bound)
+    column = _put(out, column, wavelets / (num_paths * pitch) / bound)
     out[column], out[column + 1] = math.log(lanes), math.log(bound)
     room.end_hops[e] = min(MAX_HOPS, distance // HOP_TILES)
-
-
-@njit(cache=True)
-def _route(
-    e: int, side: int, axis: int, lanes: int, num_parts: int, out_tile: int, in_tile: int,
-    out_start: int, in_start: int, num: int, columns: int, rows: int, pitch_x: float,
-    pitch_y: float, lane_of: IntArray, kinds: IntArray, room: Mapped,
-) -> None:  # fmt: skip
-    """The rim, then from region to region: along the axis, then across it, part by part."""
-    rim = _visit(e, side, 0, -1, lane_of, room)
-    for part in range(num_parts):
-        middle = (part + 0.5) * lanes / num_parts
-        if axis == 0:
-            x, goal_x = (out_tile + 0.5) / pitch_x, (in_tile + 0.5) / pitch_x
-            y, goal_y = (out_start + middle) / pitch_y, (in_start + middle) / pitch_y
-        else:
-            x, goal_x = (out_start + middle) / pitch_x, (in_start + middle) / pitch_x
-            y, goal_y = (out_tile + 0.5) / pitch_y, (in_tile + 0.5) / pitch_y
-        i, j, goal_i, goal_j = int(x), int(y), int(goal_x), int(goal_y)
-        before = rim
-        for leg in range(2):
-            is_x = (axis == 0) == (leg == 0)
-            while (i != goal_i) if is_x else (j != goal_j):
-                forward = goal_i > i if is_x else goal_j > j
-                direction = (0 if is_x else 2) + (0 if forward else 1)
-                link = (direction * columns + i) * rows + j
-                before = _visit(e, 4 * num + link, kinds[link], before, lane_of, room)
-                step = 1 if forward else -1
-                if is_x:
-                    i += step
-                else:
-                    j += step
-
-
-@njit(cache=True)
-def _visit(e: int, key: int, kind: int, before: int, lane_of: IntArray, room: Mapped) -> int:
-    """Note that a stream takes a lane; returns the number of the lane."""
-    if lane_of[key] < 0:
-        lane_of[key] = room.counts[1]
-        room.lanes[0, room.counts[1]], room.lanes[1, room.counts[1]] = kind, room.counts[1]
-        room.counts[1] += 1
-    visit = room.counts[0]
-    room.visits[0, visit], room.visits[1, visit], room.visits[2, visit] = e, lane_of[key], before
-    room.counts[0] += 1
-    return int(lane_of[key])

@@ -15,8 +15,9 @@ from costmodel.networks import build_network
 from costmodel.networks.flow import FlowConfig
 from costmodel.wafer.cost import LearnedMappingCost
 from costmodel.wafer.dataset import LabelledMappings, WaferHardware, part_of
-from costmodel.wafer.encode import Encoder, count_adapters, stream_of
+from costmodel.wafer.encode import Encoder
 from costmodel.wafer.features import WAFER_FEATURES
+from costmodel.wafer.streams import count_adapters, stream_of
 from placer.errors import InputError
 from placer.kernels.mapping_table import layout_of
 from placer.kernels.problem import Problem
@@ -90,15 +91,15 @@ def test_columns_of_a_kernel_are_its_phases() -> None:
 def test_routes_lead_from_lane_to_lane(name: str) -> None:
     for table in tables_of(name, 1):
         room = Encoder.of(PROBLEMS[name]).encode(table)
-        num_visits, num_lanes = room.counts
-        flow, lane, before = room.visits[:, :num_visits]
+        visits, lanes, (num_visits, num_lanes) = room.routes
+        flow, lane, before = visits[:, :num_visits]
         assert set(lane.tolist()) == set(range(num_lanes))
         first = np.flatnonzero(np.diff(flow, prepend=-1))
         np.testing.assert_array_equal(flow[first], np.arange(len(GRAPHS[name].edges)))
         is_first = np.zeros(num_visits, np.bool_)
         is_first[first] = True
         np.testing.assert_array_equal(before == -1, is_first)
-        np.testing.assert_array_equal(room.lanes[0, lane] == 0, is_first)  # rims
+        np.testing.assert_array_equal(lanes[0, lane] == 0, is_first)  # rims
 
 
 @pytest.mark.parametrize("name", sorted(GRAPHS))
