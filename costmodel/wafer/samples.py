@@ -33,7 +33,7 @@ from placer.kernels.tbs import PART as TBS_PART
 from placer.kernels.tbs import anneal_twins
 from placer.kernels.truth_model import WaferMeasurement, simulate_mapping
 from placer.kernels.walk import Heat, start_state, walk
-from placer.kernels.walk_moves import State
+from placer.kernels.walk_state import State
 
 LOOSEST = 2.5  # target times go up to this, times the smallest one with rows
 ENGINES = ("strips", "rows", "auto", "slicing", "tbs")

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
@@ -20,6 +19,7 @@ from placer.kernels.graph import breadth_first_order, depth_first_order
 from placer.kernels.joint import JointSizing, Sized
 from placer.kernels.mapping import Mapping
 from placer.kernels.orders import improve_order, judge_order
+from placer.kernels.pool import POOL_SIZE, Candidate, Pool
 from placer.kernels.scan import scan
 from placer.kernels.search import Search
 from placer.kernels.shapes import LongArray
@@ -31,7 +31,6 @@ from placer.kernels.strips import Rows, best_rows
 from placer.kernels.tbs import run_tbs
 from placer.kernels.walk import start_state
 
-POOL_SIZE = 12
 NEAR = 1.004  # what scores this close to the best, adapters left out, is sized jointly
 TEMPERATURES = (2.0, 40.0, 8.0, 100.0)  # tiles of wire, where annealing begins
 COLD = 0.3
@@ -45,22 +44,12 @@ FORCE_ROUNDS = 20  # of ORDER_TRIES each, where no order that was tried has rows
 EXTRA_HEIGHT = 24  # tiles above the wafer that a search for lower times begins with
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Rows at a target time, with their score (adapters left out)."""
-
-    score: float
-    ticks: int
-    shelves: Shelves
-
-
 class Portfolio:
     """Runs until the search is over; see the module's text."""
 
     def __init__(self, search: Search) -> None:
         self._search, self._problem = search, search.problem
-        self._pool: dict[int, Candidate] = {}  # the best for each time
-        self._seen: set[tuple[int, bytes]] = set()  # all candidates
+        self._pool = Pool()
         self._sizings: dict[int, JointSizing] = {}
         self._leader: Candidate | None = None  # what the best mapping came from
         self._climbs: dict[int, LongArray] = {}  # time: order whose rows are still too high
@@ -89,7 +78,7 @@ class Portfolio:
         repeat, kind = divmod(number, 3)
         start = steering.best
         if kind == 0 or start is None:
-            ranked = sorted(self._pool.values(), key=lambda item: item.score)
+            ranked = self._pool.ranked()
             rows = ranked[repeat % len(ranked)]
             shapes = self._problem.shapes_at(rows.ticks)
             frames = frames_of(self._problem, shapes, rows.shelves)
@@ -122,24 +111,15 @@ class Portfolio:
     def _add(self, ticks: int, shelves: Shelves) -> None:
         """Enter a candidate, and judge it if it is new and near the best."""
         problem, search = self._problem, self._search
-        key = (ticks, b"".join(array.tobytes() for array in shelves))
-        if key in self._seen:
+        if not self._pool.see(ticks, shelves):
             return
-        self._seen.add(key)
         shapes = problem.shapes_at(ticks)
         plan = floorplan_of(problem, shapes, shelves)
         aligned = align(plan, problem.edges, problem.tables.width, problem.tables.height)
         length = length_of(aligned, problem.edges)
         candidate = Candidate(problem.score(ticks, length), ticks, shelves)
-        known = self._pool.get(ticks)
-        if known is not None and known.score <= candidate.score:
-            return
-        self._pool[ticks] = candidate
-        if len(self._pool) > POOL_SIZE:
-            worst = max(self._pool.values(), key=lambda item: item.score)
-            del self._pool[worst.ticks]
         best = search.best
-        if search.is_over():
+        if not self._pool.enter(candidate) or search.is_over():
             return
         parity = (
             problem.graph.wafer.wire_weight * len(problem.edges) / 4
@@ -222,7 +202,7 @@ class Portfolio:
         """One kind of search, in turn, on a candidate that is likely to be good."""
         wafer, seed = self._problem.graph.wafer, self._search.seed
         generator = np.random.default_rng((seed, number))
-        ranked = sorted(self._pool.values(), key=lambda item: item.score)
+        ranked = self._pool.ranked()
         candidate = ranked[min(int(generator.geometric(0.5)) - 1, len(ranked) - 1)]
         repeat, kind = divmod(number, NUM_KINDS)
         if self._leader is not None and repeat % 2 == 0:

@@ -14,7 +14,7 @@ from placer.kernels.mapping_cost import MappingCost, simulated_throughput
 from placer.kernels.mapping_table import layout_of
 from placer.kernels.search import Search
 from placer.kernels.walk import Heat, walk
-from placer.kernels.walk_moves import State
+from placer.kernels.walk_state import State
 
 STEPS = 600  # changes that are tried per walk
 HEATS = (0.03, 0.01, 0.003)  # of log throughput, where walks begin; they end at a tenth

@@ -18,7 +18,8 @@ from placer.kernels.mapping_table import loops_of, table_of
 from placer.kernels.problem import Problem
 from placer.kernels.shapes import FloatArray, LongArray
 from placer.kernels.shelves import Shelves
-from placer.kernels.walk_moves import State, copy_state, frame_of, place, propose
+from placer.kernels.walk_moves import frame_of, propose
+from placer.kernels.walk_state import State, copy_state, place
 
 
 class Heat(NamedTuple):

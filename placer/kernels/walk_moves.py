@@ -14,11 +14,12 @@ from numba import njit
 
 from placer.annealing.random import RngState, below, uniform
 from placer.kernels.labels import least_channels
-from placer.kernels.mapping_table import MAX_CONVS, ROTATED, C, H, K, Loops, W, X, Y, extents_of
+from placer.kernels.mapping_table import MAX_CONVS, ROTATED, C, H, K, Loops, W
 from placer.kernels.problem import Problem
 from placer.kernels.shapes import FloatArray, LongArray, ticks_per_pass
-from placer.kernels.shelf_search import change, copy_shelves
-from placer.kernels.shelves import NEW_ROW, STACKED, Shelves
+from placer.kernels.shelf_search import change
+from placer.kernels.shelves import Shelves
+from placer.kernels.walk_state import State, place, row_of
 
 MENDS = 24  # kernels that one change may make slower or flatter
 MOST_SLOWER = 0.15  # share by which the time of such a kernel rises
@@ -37,80 +38,12 @@ class Frame(NamedTuple):
     scale: int  # ticks per unit of time
 
 
-class State(NamedTuple):
-    """A mapping with the rows that it stands in; heights of rows are those of their kernels."""
-
-    shelves: Shelves
-    table: LongArray  # see mapping_table.py
-
-
 def frame_of(problem: Problem, loops: Loops) -> Frame:
     graph = problem.graph
     wafer, kind = graph.wafer, problem.tables.kind.astype(np.int64)
     return Frame(
         loops, kind, problem.edges, wafer.width, wafer.height, wafer.memory_limit, graph.time_scale
     )
-
-
-@njit(cache=True)
-def copy_state(source: State, target: State) -> None:
-    copy_shelves(source.shelves, target.shelves)
-    target.table[:, :] = source.table
-
-
-@njit(cache=True)
-def _slot(s: Shelves, table: LongArray, first: int) -> tuple[int, int, int]:
-    """End of the slot that begins at `first`, its width and its height."""
-    end, widest, total = first, 0, 0
-    while end < len(s.order) and (end == first or s.begin[end] == STACKED):
-        wide, tall = extents_of(table[s.order[end]])
-        widest, total, end = max(widest, wide), total + tall, end + 1
-    return end, widest, total
-
-
-@njit(cache=True)
-def _place_row(
-    s: Shelves, table: LongArray, first: int, floor: int, width: int
-) -> tuple[int, int, int]:
-    """Place a row on its floor; returns its end, its width and its height."""
-    total, tallest, end = 0, 0, first
-    while end < len(s.order) and (end == first or s.begin[end] != NEW_ROW):
-        end, widest, tall = _slot(s, table, end)
-        total, tallest = total + widest, max(tallest, tall)
-    slack = max(0, width - total)
-    left = 0 if s.side[first] == 0 else (slack if s.side[first] == 1 else slack // 2)
-    right, p = left + total, first
-    while p < end:
-        after, widest, tall = _slot(s, table, p)
-        right -= widest
-        at = left if s.way[first] == 0 else right
-        left += widest
-        y = floor + (tallest - tall) // 2
-        for q in range(p, after):
-            kernel = s.order[p + after - 1 - q] if s.up[p] == 1 else s.order[q]
-            wide, high = extents_of(table[kernel])
-            table[kernel, X], table[kernel, Y] = at + (widest - wide) // 2, y
-            y += high
-        p = after
-    return end, total, tallest
-
-
-@njit(cache=True)
-def place(state: State, width: int, height: int) -> tuple[int, int]:
-    """Give every kernel its place; returns tiles beyond the wafer, and the first row too wide.
-
-    The row is the place of its first kernel; -1: all rows are narrow enough.
-    """
-    s, table = state
-    floor, beyond, wide_row, p = 0, 0, -1, 0
-    while p < len(s.order):
-        end, total, tallest = _place_row(s, table, p, floor, width)
-        if total > width:
-            beyond += total - width
-            wide_row = p if wide_row < 0 else wide_row
-        floor += tallest
-        p = end
-    return beyond + max(0, floor - height), wide_row
 
 
 @njit(cache=True)
@@ -226,21 +159,10 @@ def _balance(frame: Frame, table: LongArray, busy: FloatArray, rng: RngState) ->
 
 
 @njit(cache=True)
-def _row_of(s: Shelves, p: int) -> tuple[int, int]:
-    """First place and end of the row that place p of the order lies in."""
-    first, end = p, p + 1
-    while s.begin[first] != NEW_ROW:
-        first -= 1
-    while end < len(s.order) and s.begin[end] != NEW_ROW:
-        end += 1
-    return first, end
-
-
-@njit(cache=True)
 def _stretch(frame: Frame, state: State, p: int, factor: float) -> None:
     """A row becomes higher and narrower, or the other way round, at the same times."""
     s, table = state
-    first, end = _row_of(s, p)
+    first, end = row_of(s, p)
     for q in range(first, end):
         kernel = s.order[q]
         row, ticks = table[kernel], contest_ticks(frame, table, kernel)
@@ -266,7 +188,7 @@ def _least_busy(s: Shelves, first: int, end: int, busy: FloatArray, rng: RngStat
 def _mend(frame: Frame, state: State, wide_row: int, busy: FloatArray, rng: RngState) -> None:
     """Make a kernel of a row that is too wide (or of any row, if all are too high) smaller."""
     s, table = state
-    first, end = (0, len(s.order)) if wide_row < 0 else _row_of(s, wide_row)
+    first, end = (0, len(s.order)) if wide_row < 0 else row_of(s, wide_row)
     kernel = _least_busy(s, first, end, busy, rng)
     row = table[kernel]
     c, ticks = _most_channels(row), contest_ticks(frame, table, kernel)

@@ -29,7 +29,8 @@ from placer.kernels.strips import best_rows
 from placer.kernels.truth_kernels import kernel_shape
 from placer.kernels.truth_model import WaferMeasurement, simulate_mapping
 from placer.kernels.walk import Heat, start_state, walk
-from placer.kernels.walk_moves import State, contest_ticks, frame_of
+from placer.kernels.walk_moves import contest_ticks, frame_of
+from placer.kernels.walk_state import State
 
 GRAPHS: dict[str, KernelGraph] = {
     "tiny": generate("tiny"),
