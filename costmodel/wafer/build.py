@@ -24,6 +24,8 @@ from placer.errors import InputError
 from placer.executor import ExecutorKind
 from placer.files import make_folder, require_folder
 
+NOTE_EVERY = 8  # graphs, where there is no terminal to show a bar
+
 
 @dataclass(frozen=True, slots=True)
 class WaferContent:
@@ -122,10 +124,13 @@ def main(config: DictConfig) -> None:
     number = len(os.sched_getaffinity(0)) if settings.workers is None else settings.workers
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
         bar = progress.add_task("graphs", total=content.num_graphs)
-        workers = Workers(
-            settings.executor, number, settings.ray_address,
-            lambda done, total: progress.update(bar, completed=done),
-        )  # fmt: skip
+
+        def report(done: int, total: int) -> None:
+            progress.update(bar, completed=done)
+            if not console.is_terminal and done % NOTE_EVERY == 0:
+                console.print(f"{done} of {total} graphs")
+
+        workers = Workers(settings.executor, number, settings.ray_address, report)
         dataset = build_mappings(content, settings.output, workers)
     engines, counts = sorted(set(dataset.engines.tolist())), dataset.engines.tolist().count
     parts = ", ".join(f"{engine} {counts(engine)}" for engine in engines)

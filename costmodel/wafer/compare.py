@@ -87,11 +87,21 @@ def make_jobs(config: WaferCompareConfig) -> list[Job]:
             rng = np.random.default_rng([config.seed, number, k])
             cases.append((draw_fitting(family, rng, [])[0].graph, family))
     return [
-        Job(graph, family, method, fold_folder(config.models, "family", family) / "flow.pt",
-            config.seconds, config.seed)
+        Job(graph, family, method, _model_file(config, family), config.seconds, config.seed)
         for graph, family in cases
         for method in config.methods
-    ]  # fmt: skip
+    ]
+
+
+def _model_file(config: WaferCompareConfig, family: str) -> Path:
+    """Of the model that has not seen the family. Raises InputError when it is needed and absent."""
+    path = fold_folder(config.models, "family", family) / "flow.pt"
+    if "learned" in config.methods and not path.exists():
+        raise InputError(
+            f"there is no {path}, the model that has not seen {family}; make it with "
+            f"python -m costmodel.wafer.evaluate families=[{family}] output={config.models}"
+        )
+    return path
 
 
 def run_all(config: WaferCompareConfig, on_note: Callable[[str], None]) -> Results:

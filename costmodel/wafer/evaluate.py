@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -59,8 +60,11 @@ def fold_folder(output: Path, split: SplitName, fold: str) -> Path:
     return output / f"{split}_{fold}"
 
 
-def run_folds(config: WaferEvaluateConfig) -> list[Row]:
+def run_folds(
+    config: WaferEvaluateConfig, on_note: Callable[[str], None], *, show_progress: bool = False
+) -> list[Row]:
     """Train on and test every fold; runs that are there are used again."""
+    on_note("reading and encoding the dataset")
     data, numbers = open_labelled(config.data, config.cache), WaferDataset.open(config.data).numbers
     folds: list[tuple[SplitName, str, int]] = [("graph", str(k), k) for k in config.graph_folds]
     known = list(data.splits.families)
@@ -72,7 +76,9 @@ def run_folds(config: WaferEvaluateConfig) -> list[Row]:
     for split, name, fold in folds:
         train, test = select(data, split, fold)
         assert test is not None, "folds have a test part"
-        model = run(_training(config, split, name, fold)).model
+        on_note(f"split by {split}, without {name}: {len(train)} mappings to train with")
+        training = _training(config, split, name, fold)
+        model = run(training, show_progress=show_progress).model
         predictions = {
             "deltaT": _calibrated(numbers["heuristic"], train)[test.ids],
             "deltaT + wires": _calibrated(_with_wires(data, numbers, train), train)[test.ids],
@@ -135,16 +141,15 @@ def _csv(rows: list[Row]) -> str:
 
 def main(config: DictConfig) -> None:
     """Entry point."""
-    settings = to_dataclass(WaferEvaluateConfig, config)
+    settings, console = to_dataclass(WaferEvaluateConfig, config), make_console()
     require_folder(settings.output)
-    rows = run_folds(settings)
+    rows = run_folds(settings, console.print, show_progress=console.is_terminal)
     write_atomic(settings.output / "evaluation.csv", _csv(rows))
     table = Table("split", "fold", "method", "RE", "per graph", "pooled", "pairs > 5%", "regret")
     for row in rows:
         scores = row.evaluation.overall
         values = [f"{getattr(scores, name):.4f}" for name in _METRICS]
         table.add_row(row.split, row.fold, row.method, *values)
-    console = make_console()
     console.print(table)
     console.print(f"written: {settings.output / 'evaluation.csv'}")
 

@@ -154,7 +154,7 @@ def test_damaged_values_are_not_taken_for_results(tmp_path: Path) -> None:
         ("families=[none]", "unknown family 'none'; allowed: resnet"),
         ("seconds=0", "seconds=0.0; allowed above 0"),
         ("families=[]", "nothing to compare"),
-        ("presets=[[tiny,unet]]", "cannot read"),
+        ("presets=[[tiny,unet]]", "costmodel.wafer.evaluate families=[unet]"),
     ],
 )
 def test_wrong_settings_end_with_code_2(

@@ -162,7 +162,9 @@ def test_a_model_is_trained_tested_and_used(folder: Path, tmp_path: Path) -> Non
     config = WaferEvaluateConfig(
         folder, tmp_path / "encoded", [], ["plain"], 2, 1, tmp_path / "evaluate"
     )
-    rows = run_folds(config)
+    notes = list[str]()
+    rows = run_folds(config, notes.append)
+    assert len(notes) == 2
     assert [row.method for row in rows] == ["deltaT", "deltaT + wires", "slowest kernel", "flow"]
     by_method = {row.method: row.evaluation.overall for row in rows}
     assert by_method["slowest kernel"].relative_error < 0.3
