@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from costmodel.wafer.streams import Stream, span
+from placer.hot import hot
 from placer.kernels.mapping_table import ROTATED
 from placer.kernels.shapes import LongArray
 
@@ -97,7 +98,7 @@ def count_paths(regions: Regions, stream: Stream) -> tuple[int, float]:
     return math.ceil(stream.lanes / pitch - 1e-9), pitch
 
 
-@njit(cache=True)
+@hot
 def add_route(
     e: int, source: int, stream: Stream, regions: Regions, kinds: IntArray, lane_of: IntArray,
     routes: Routes,
@@ -135,7 +136,7 @@ def add_route(
                     j += step
 
 
-@njit(cache=True)
+@hot
 def _visit(e: int, key: int, kind: int, before: int, lane_of: IntArray, routes: Routes) -> int:
     """Note that a stream takes a lane; returns the number of the lane."""
     visits, lanes, counts = routes

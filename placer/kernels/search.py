@@ -17,7 +17,7 @@ from placer.kernels.mapping_cost import MappingCost, simulated_throughput
 from placer.kernels.mapping_table import table_of
 from placer.kernels.problem import Problem
 
-HOPEFUL = 0.97  # what a cost predicts above this, times the best throughput, is simulated
+HOPEFUL = 0.97  # mappings that a cost likes this much, relative to the best one, are simulated
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Search:
         if self.cost is not None and mapping.throughput is None:
             table = table_of(mapping.layout)
             liked = float(self.cost.score(self.problem, table[None]).throughput[0])
-            if self.best is not None and liked < HOPEFUL * (self.best.throughput or 0.0):
+            if self.best is not None and liked < HOPEFUL * (self.best.predicted or 0.0):
                 return
             throughput = simulated_throughput(self.problem, table, self.cost, liked)
             mapping = replace(mapping, throughput=throughput, predicted=liked)

@@ -144,6 +144,26 @@ def test_the_cost_chooses_in_place_of_the_score() -> None:
     )
 
 
+class HalfCost:
+    """In the right order, and far too low."""
+
+    def score(self, problem: Problem, tables: LongArray) -> Scores:
+        throughput, busy = SimulatorCost().score(problem, tables)
+        return Scores(throughput / 2, busy)
+
+
+def test_a_cost_that_says_too_little_still_finds_the_fastest() -> None:
+    problem = PROBLEMS["branched"]
+    steps = list(walk(problem, STARTS["branched"], SimulatorCost(), Heat(40, 9.0, 9.0), 1))
+    search = Search(problem, 1e9, cost=HalfCost())
+    for step in sorted(steps, key=lambda step: step.throughput):
+        layout = layout_of(step.state.table)
+        search.take(Mapping(layout, judge(problem.graph, layout)))
+    assert search.best is not None
+    assert search.best.throughput == max(step.throughput for step in steps)
+    assert search.best.predicted == search.best.throughput / 2
+
+
 @pytest.mark.parametrize(("cost", "extra"), [(SimulatorCost(), 0), (FormulaCost(), 1)])
 def test_the_truth_model_as_cost_simulates_nothing_twice(
     cost: MappingCost, extra: int, monkeypatch: pytest.MonkeyPatch
