@@ -88,7 +88,7 @@ class Encoder:
                 np.zeros((num, len(schema.unit_columns)), np.float32),
                 np.zeros((num_edges, len(schema.flow_columns)), np.float32),
                 np.zeros(num_edges, np.int32),
-                room_for_routes(regions_of(graph.width, graph.height), num, num_edges),
+                room_for_routes(graph.width, graph.height, num, num_edges),
             ),
         )
 

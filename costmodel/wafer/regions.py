@@ -49,16 +49,23 @@ def regions_of(width: int, height: int) -> Regions:
     return Regions(columns, rows, width / columns, height / rows)
 
 
-def room_for_routes(regions: Regions, num_kernels: int, num_edges: int) -> Routes:
-    """As much as any mapping may need."""
-    columns, rows = regions.columns, regions.rows
-    most_visits = num_edges * (1 + max(columns, rows) * (columns + rows))
-    most_lanes = 4 * num_kernels + 4 * columns * rows
+def room_for_routes(width: int, height: int, num_kernels: int, num_edges: int) -> Routes:
+    """As much as any mapping to a wafer may need."""
+    num_visits, num_lanes = _most(width, height, num_kernels, num_edges)
     return Routes(
-        np.zeros((3, most_visits), np.int32),
-        np.zeros((2, most_lanes), np.int32),
+        np.zeros((3, num_visits), np.int32),
+        np.zeros((2, num_lanes), np.int32),
         np.zeros(2, np.int64),
     )
+
+
+@njit(cache=True)
+def _most(width: int, height: int, num_kernels: int, num_edges: int) -> tuple[int, int]:
+    """Visits and lanes; compiled code returns no named tuples to Python (docs/experiments.md)."""
+    regions = regions_of(width, height)
+    columns, rows = regions.columns, regions.rows
+    most_visits = num_edges * (1 + max(columns, rows) * (columns + rows))
+    return most_visits, 4 * num_kernels + 4 * columns * rows
 
 
 @njit(cache=True)
