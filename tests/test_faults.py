@@ -57,7 +57,7 @@ LONG = {  # arguments with which each would run for minutes; {} is a folder
                              "output={}/out"],
     "placer.stencil.bench": ["stencil_bench", "time_limit=300", "output={}/out"],
     "placer.streaming.__main__": ["streaming", "graph=data/inputs/streaming/gn60.json",
-                                  "tiles=64", "mapper=sa", "time_limit=300",
+                                  "tiles=64", "mapper=exact", "time_limit=300",
                                   "output={}/out/m.json"],
     "placer.streaming.bench.__main__": ["streaming_bench", "output={}/out"],
     "placer.study.spread": ["spread", "output={}/out"],
