@@ -194,8 +194,8 @@ def test_the_benchmark_prints_writes_publishes_and_goes_on_where_it_stopped(
 ) -> None:
     arguments = [
         f"folder={tmp_path}", "presets=[tiny]", "engines=[auto,strips]", "time_limit=0.2",
-        "others_limit=0.2", "times=[A]", "times_limit=0.2", f"output={tmp_path}/out", f"publish={tmp_path}/copy",
-        "workers=1", "variants_of=tiny",
+        "others_limit=0.2", "times=[A]", "times_limit=0.2", f"output={tmp_path}/out",
+        f"publish={tmp_path}/copy", "workers=1", "variants_of=tiny",
     ]  # fmt: skip
     (tmp_path / "A.kgraph").write_text(format_kgraph(generate("tiny")))
     assert run_bench(*arguments) == 0
