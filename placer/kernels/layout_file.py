@@ -97,10 +97,20 @@ def layout_document(graph: KernelGraph, layout: Layout, score: Score) -> dict[st
     }
 
 
-def to_json(parts: Sequence[tuple[KernelGraph, Layout, Score]], settings: dict[str, Any]) -> str:
-    """One document per wafer, with the settings of the run."""
-    wafers = [layout_document(*part) for part in parts]
-    return json.dumps({"schema": SCHEMA_VERSION, "settings": settings, "wafers": wafers}, indent=1)
+def to_json(
+    parts: Sequence[tuple[KernelGraph, Layout, Score]],
+    settings: dict[str, Any],
+    *,
+    is_interrupted: bool = False,
+) -> str:
+    """One document per wafer, with the settings of the run and whether the user cut it short."""
+    document = {
+        "schema": SCHEMA_VERSION,
+        "settings": settings,
+        "is_interrupted": is_interrupted,
+        "wafers": [layout_document(*part) for part in parts],
+    }
+    return json.dumps(document, indent=1)
 
 
 def _integer(word: str) -> int:
