@@ -110,7 +110,7 @@ data/wafer_model/flow.pt: | data/wafer_dataset/splits.json
 
 wafer-model: data/wafer_model/flow.pt  ## the learned cost of the kernel mapper: dataset of mappings, data/wafer_model/flow.pt
 
-kernels-compare: data/wafer_dataset/splits.json  ## kernel mapper: layouts by contest score, learned cost and truth model on unseen graphs; ARGS="seconds=10 ..."
+kernels-compare: data/wafer_dataset/splits.json  ## kernel mapper: layouts by contest score, learned cost and truth model on unseen graphs; ARGS="seconds=10 ..." are for the comparison (conf/wafer_compare.yaml), not for making the models
 	$(PYTHON) -m costmodel.wafer.evaluate
 	$(PYTHON) -m costmodel.wafer.compare $(ARGS)
 

@@ -6,22 +6,25 @@ import os
 import signal
 import threading
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 
 import llvmlite
 import numba
 
 NUMBA, LLVMLITE = (str(Path(str(module.__file__)).parent) for module in (numba, llvmlite))
+ASKED_BY_NUMBA = ("typeof_pyval", "_numba_unpickle")  # functions that its C code calls
 IMPORT, PROTOBUF = "<frozen importlib._bootstrap", "/google/protobuf/"
+NAMED_TUPLE = "namedtuple_"  # where the code of their classes stands
 SECONDS = 0.02  # until it is asked again
 
 
 def keep_ctrl_c() -> None:
     """Do not raise KeyboardInterrupt where it would be dropped; raise it a moment later.
 
-    Numba asks Python code about the types of a call, LLVM about its cache, libraries in C++ about
-    protocol buffers: all go on whatever that code raises. A module that is half imported may be
-    one of these libraries.
+    Numba asks Python code about the types of a call and has it make named tuples of results, LLVM
+    asks about its cache, numpy about attributes, libraries in C++ about protocol buffers: all go
+    on, or crash, whatever that code raises. A module that is half imported may be one of these
+    libraries.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -30,7 +33,7 @@ def keep_ctrl_c() -> None:
 
 def _answer(number: int, frame: FrameType | None) -> None:
     while frame is not None:
-        if _drops_errors(frame.f_code):
+        if _drops_errors(frame):
             again = threading.Timer(SECONDS, os.kill, (os.getpid(), number))
             again.daemon = True
             again.start()
@@ -39,7 +42,9 @@ def _answer(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _drops_errors(code: CodeType) -> bool:
-    file = code.co_filename
-    in_types = code.co_name == "typeof_pyval" and file.startswith(NUMBA)
-    return in_types or file.startswith((LLVMLITE, IMPORT)) or PROTOBUF in file
+def _drops_errors(frame: FrameType) -> bool:
+    file, name = frame.f_code.co_filename, frame.f_code.co_name
+    is_asked_by_numba = name in ASKED_BY_NUMBA and file.startswith(NUMBA)
+    makes_named_tuple = str(frame.f_globals.get("__name__")).startswith(NAMED_TUPLE)
+    is_in_library = file.startswith((LLVMLITE, IMPORT)) or PROTOBUF in file
+    return name == "__getattr__" or is_asked_by_numba or makes_named_tuple or is_in_library

@@ -74,6 +74,16 @@ class GraphSet:
         return len(self.netlist_of)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredGraphSet(GraphSet):
+    """Columns in files: other processes are told where, and share the memory."""
+
+    folder: Path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _open, (self.folder,)
+
+
 def graph_set(parts: Iterable[tuple[NetlistFeatures, Encoded]]) -> GraphSet:
     """Decisions without labels, in memory: one part per netlist."""
     return _join([_columns(features, encoded) for features, encoded in parts])
@@ -189,11 +199,11 @@ def _is_complete(folder: Path, meta: dict[str, Any]) -> bool:
         return False
 
 
-def _open(folder: Path) -> GraphSet:
+def _open(folder: Path) -> StoredGraphSet:
     layout = json.loads((folder / _META_FILE).read_text())["layout"]
     columns = {}
     for name in _NAMES:
         kind, shape, _ = layout[name]
         flat = np.memmap(folder / name, np.dtype(kind), mode="r")
         columns[name] = flat.reshape(-1, *shape) if shape else flat
-    return GraphSet(**columns)
+    return StoredGraphSet(**columns, folder=folder)

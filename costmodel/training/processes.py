@@ -4,13 +4,13 @@
         ...  # this process is rank 0; the others run function(place, *arguments)
 
 All of them do the same steps and average gradients by Lightning's DDP. This process alone logs and
-decides; partners end with it, also when it is killed (their connection breaks).
+decides. They connect before anything else, so that all notice at once when one is lost: its
+connections break.
 """
 
 from __future__ import annotations
 
 import signal
-import socket
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,11 +23,12 @@ from typing import Any
 import torch.distributed
 from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from lightning.pytorch.strategies import DDPStrategy
+from torch._C._distributed_c10d import TCPStore
 
 from placer.executor import WorkerCrashError
 
 HOST = "127.0.0.1"
-MAX_WAIT = timedelta(minutes=10)  # of a process for the slowest one
+MAX_WAIT = timedelta(minutes=10)  # of a process for the slowest one, which is not lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +37,20 @@ class Place:
 
     rank: int
     world: int  # how many there are
-    port: int = 0  # where they meet
+    port: int = 0  # of the store where they meet, in the process with rank 0
 
     def strategy(self) -> DDPStrategy | str:
         """What Lightning needs to know."""
         if self.world == 1:
             return "auto"
-        return DDPStrategy(cluster_environment=_Environment(self), timeout=MAX_WAIT)
+        return DDPStrategy(cluster_environment=_Environment(self))
 
 
 ALONE = Place(0, 1)
 
 
 class _Environment(ClusterEnvironment):
-    """Tells Lightning that the processes are there already."""
+    """Tells Lightning that the processes are there already, and connected."""
 
     creates_processes_externally = True
     main_address = HOST
@@ -134,14 +135,15 @@ def partners(world: int, function: Callable[..., Any], *arguments: Any) -> Itera
     if world == 1:
         yield ALONE
         return
-    port = _free_port()
+    store = TCPStore(HOST, 0, world, is_master=True, wait_for_workers=False)
     others: list[_Partner] = []
     try:
         for rank in range(1, world):
-            others.append(_Partner(Place(rank, world, port), function, *arguments))
+            others.append(_Partner(Place(rank, world, store.port), function, *arguments))
         for other in others:
             other.wait_until_ready()
-        yield Place(0, world, port)
+        _connect(Place(0, world, store.port), store)
+        yield Place(0, world, store.port)
     except (RuntimeError, EOFError) as error:
         for other in others:
             reason = other.failure(seconds=2.0)
@@ -159,8 +161,10 @@ def partners(world: int, function: Callable[..., Any], *arguments: Any) -> Itera
 
 
 def _serve(pipe: Connection, place: Place, function: Callable[..., Any], *arguments: Any) -> None:
-    pipe.send("ready")
     try:
+        store = TCPStore(HOST, place.port, place.world, wait_for_workers=False)
+        pipe.send("ready")
+        _connect(place, store)
         function(place, *arguments)
     except Exception as error:
         last = traceback.format_exception_only(error)[-1].strip()
@@ -168,10 +172,11 @@ def _serve(pipe: Connection, place: Place, function: Callable[..., Any], *argume
         raise SystemExit(1) from None
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+def _connect(place: Place, store: TCPStore) -> None:
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    torch.distributed.init_process_group(
+        backend, store=store, rank=place.rank, world_size=place.world, timeout=MAX_WAIT
+    )
 
 
 def _ending(code: int) -> str:

@@ -1,5 +1,4 @@
 // Draws boxes and arrows and lets the reader look into them. All text goes in by textContent.
-'use strict';
 document.querySelectorAll('.boxes').forEach((holder, view) => {
   const data = JSON.parse(holder.querySelector('script').textContent);
   const svg = holder.querySelector('svg'), facts = holder.querySelector('.facts');
@@ -8,16 +7,6 @@ document.querySelectorAll('.boxes').forEach((holder, view) => {
   const [width, height] = data.size;
   let pinned = null; // box that a click keeps
   let told; // box on the side; undefined: nothing yet
-
-  function make(name, attributes, parent, text) {
-    const isSvg = parent.namespaceURI === 'http://www.w3.org/2000/svg';
-    const node = isSvg ? document.createElementNS(parent.namespaceURI, name)
-      : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    if (text !== undefined) node.textContent = text;
-    parent.append(node);
-    return node;
-  }
 
   svg.setAttribute('viewBox',
     [-LEFT, -MARGIN, width + LEFT + MARGIN, height + BELOW + MARGIN].join(' '));
@@ -122,43 +111,8 @@ document.querySelectorAll('.boxes').forEach((holder, view) => {
     const box = event.target.closest('[data-box]');
     return box ? Number(box.dataset.box) : null;
   };
-  svg.addEventListener('pointerover', (event) => choose(target(event) ?? pinned));
-  svg.addEventListener('pointerleave', () => choose(pinned));
-  svg.addEventListener('click', (event) => pin(target(event)));
-  // Not on the SVG itself: Chromium puts SVG elements that listen for focus into the tab order.
-  const picture = svg.parentElement;
-  picture.addEventListener('focusin', (event) => {
-    const id = target(event);
-    if (id === null) return;
-    boxes.forEach(({ group }, other) => group.setAttribute('tabindex', other === id ? 0 : -1));
-    choose(id);
+  letLook(svg, facts, boxes, {
+    target, itemOf: (id) => id, choose, goBack: () => choose(pinned), pin, isHidden: () => false,
   });
-  picture.addEventListener('focusout', (event) => {
-    if (!facts.contains(event.relatedTarget)) choose(pinned);
-  });
-  document.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape') pin(null);
-  });
-  const STEPS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
-  svg.addEventListener('keydown', (event) => {
-    const id = target(event);
-    if (id === null) return;
-    if (event.key === 'Enter' || event.key === ' ') pin(id);
-    else if (STEPS[event.key]) boxes[neighbour(id, STEPS[event.key])].group.focus();
-    else return;
-    event.preventDefault();
-  });
-
-  // The nearest box in a direction; what lies aside counts double.
-  function neighbour(from, [dx, dy]) {
-    let best = from, least = Infinity;
-    boxes.forEach((box, id) => {
-      const ahead = (box.x - boxes[from].x) * dx + (box.y - boxes[from].y) * dy;
-      const aside = Math.abs((box.x - boxes[from].x) * dy) + Math.abs((box.y - boxes[from].y) * dx);
-      if (ahead > 0.01 && ahead + 2 * aside < least) [best, least] = [id, ahead + 2 * aside];
-    });
-    return best;
-  }
-
   choose(null);
 });

@@ -1,5 +1,4 @@
 // Draws a placement and lets the reader look into it. All text goes in by textContent: it is foreign.
-'use strict';
 (() => {
   const holder = document.getElementById('fabric-data');
   if (!holder) return; // a page without a fabric
@@ -16,16 +15,6 @@
   let timer = null;
   let told = ''; // what stands on the side
   let again = () => {}; // emphasises it once more
-
-  function make(name, attributes, parent, text) {
-    const isSvg = parent.namespaceURI === 'http://www.w3.org/2000/svg';
-    const node = isSvg ? document.createElementNS(parent.namespaceURI, name)
-      : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    if (text !== undefined) node.textContent = text;
-    parent.append(node);
-    return node;
-  }
 
   // What never moves: switches, sites, links.
 
@@ -266,44 +255,14 @@
     if (unit) return { kind: 'unit', id: Number(unit.dataset.unit) };
     return link ? { kind: 'link', id: Number(link.dataset.link) } : null;
   };
-  svg.addEventListener('pointerover', (event) => choose(target(event) || pinned));
-  svg.addEventListener('pointerleave', () => choose(pinned));
-  svg.addEventListener('click', (event) => pin(target(event)));
-  // Not on the SVG itself: Chromium puts SVG elements that listen for focus into the tab order.
-  const picture = svg.parentElement;
-  picture.addEventListener('focusin', (event) => {
-    const what = target(event);
-    if (!what) return;
-    units.forEach(({ group }, id) => group.setAttribute('tabindex', id === what.id ? 0 : -1));
-    choose(what);
+  letLook(svg, facts, units, {
+    target,
+    itemOf: ({ kind, id }) => (kind === 'unit' ? id : null),
+    choose,
+    goBack: () => choose(pinned),
+    pin,
+    isHidden: (id) => stage.value !== '' && data.units[id].stage !== Number(stage.value),
   });
-  picture.addEventListener('focusout', (event) => {
-    if (!facts.contains(event.relatedTarget)) choose(pinned);
-  });
-  document.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape') pin(null);
-  });
-  const STEPS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
-  svg.addEventListener('keydown', (event) => {
-    const what = target(event);
-    if (!what || what.kind !== 'unit') return;
-    if (event.key === 'Enter' || event.key === ' ') pin(what);
-    else if (STEPS[event.key]) units[neighbour(what.id, STEPS[event.key])].group.focus();
-    else return;
-    event.preventDefault();
-  });
-
-  // The nearest unit in a direction; what lies aside counts double.
-  function neighbour(from, [dx, dy]) {
-    let best = from, least = Infinity;
-    units.forEach((unit, id) => {
-      if (stage.value !== '' && data.units[id].stage !== Number(stage.value)) return;
-      const ahead = (unit.x - units[from].x) * dx + (unit.y - units[from].y) * dy;
-      const aside = Math.abs((unit.x - units[from].x) * dy) + Math.abs((unit.y - units[from].y) * dx);
-      if (ahead > 1 && ahead + 2 * aside < least) [best, least] = [id, ahead + 2 * aside];
-    });
-    return best;
-  }
 
   function stop() {
     clearInterval(timer);
@@ -326,7 +285,7 @@
   slider.addEventListener('input', () => { stop(); showFrame(Number(slider.value)); });
   stage.addEventListener('change', () => {
     const first = data.units.findIndex((u) => stage.value === '' || u.stage === Number(stage.value));
-    units.forEach(({ group }, id) => group.setAttribute('tabindex', id === first ? 0 : -1));
+    letTabReach(units, first);
     choose(pinned);
   });
   if (units.length) units[0].group.setAttribute('tabindex', 0);

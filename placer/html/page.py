@@ -157,7 +157,8 @@ class Page:
 
     def to_html(self) -> str:
         """The text of the file."""
-        style, script = asset("page.css"), asset("fabric.js") + asset("boxes.js")
+        style = asset("page.css")
+        script = asset("look.js") + asset("fabric.js") + asset("boxes.js")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         policy = (
             f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "

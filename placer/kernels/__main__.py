@@ -1,4 +1,7 @@
-"""Command: map a graph of kernels to a wafer, or to a chain of wafers."""
+"""Command: map a graph of kernels to a wafer, or to a chain of wafers.
+
+Ctrl-C ends the search: the best mapping so far is written, and the exit code is 130.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Literal
 
 from omegaconf import DictConfig
 
+from placer.annealing.interrupt import Interrupt
 from placer.command import command_line, make_console
 from placer.config import build_target, run_command, to_dataclass
 from placer.errors import InputError
@@ -93,7 +97,7 @@ class KernelsConfig:
         return choice.cost()
 
 
-def run(settings: KernelsConfig) -> list[Part]:
+def run(settings: KernelsConfig, interrupt: Interrupt) -> list[Part]:
     """The mapping of every wafer; reading the graph counts for the time, loading a model not."""
     cost = settings.to_cost()
     end = time.perf_counter() + settings.time_limit
@@ -103,7 +107,10 @@ def run(settings: KernelsConfig) -> list[Part]:
     with StatusLine(graph.name, "no layout yet") as line:
         if len(sizes) > 1:
             seconds = max(0.0, end - time.perf_counter())
-            options = ChainOptions(settings.engine, seconds, settings.seed, rules, line.note, cost)
+            options = ChainOptions(
+                settings.engine, seconds, settings.seed, rules, line.note, cost,
+                lambda: interrupt.is_asked,
+            )  # fmt: skip
             return map_chain(graph, sizes, options)
         width, height = sizes[0]
         graph = replace(graph, wafer=replace(graph.wafer, width=width, height=height))
@@ -111,6 +118,7 @@ def run(settings: KernelsConfig) -> list[Part]:
         search = Search(
             problem, end - time.perf_counter(), settings.seed, rules,
             lambda mapping: line.note(mapping.describe()), cost=cost,
+            is_interrupted=lambda: interrupt.is_asked,
         )  # fmt: skip
         mapping = map_kernels(search, settings.engine)
     return [Part(0, graph, mapping, Fraction(problem.bound, graph.time_scale))]
@@ -120,17 +128,23 @@ def main(config: DictConfig) -> None:
     """Entry point: config -> mapping -> files and screen."""
     settings = to_dataclass(KernelsConfig, config)
     require_folder(settings.output.parent)
-    parts = run(settings)
+    with Interrupt() as interrupt:
+        parts = run(settings, interrupt)
+    is_interrupted = interrupt.is_asked
     described = {
         **asdict(settings),
         "kgraph": str(settings.kgraph),
         "output": str(settings.output),
         "model": str(settings.model),
     }
-    paths = write(parts, settings.output, described, command_line("placer.kernels"))
+    command = command_line("placer.kernels")
+    paths = write(parts, settings.output, described, command, is_interrupted=is_interrupted)
     console = make_console()
     show(parts, console)
     console.print("written: " + ", ".join(map(str, paths)))
+    if is_interrupted:
+        # The mapping is safe; the exit code tells that it is not final.
+        raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

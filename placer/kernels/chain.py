@@ -51,6 +51,7 @@ class ChainOptions:
     rules: OutRules
     on_note: Callable[[str], None]  # what the search is doing
     cost: MappingCost | None = None  # chooses the mappings of step 3 in place of the score
+    is_interrupted: Callable[[], bool] = lambda: False  # all steps come to their end
 
 
 def map_chain(graph: KernelGraph, sizes: Sequence[Size], options: ChainOptions) -> list[Part]:
@@ -58,7 +59,7 @@ def map_chain(graph: KernelGraph, sizes: Sequence[Size], options: ChainOptions) 
     end = time.perf_counter() + options.time_limit
 
     def left() -> float:
-        return max(0.0, end - time.perf_counter())
+        return 0.0 if options.is_interrupted() else max(0.0, end - time.perf_counter())
 
     stretches = _cut(graph, sizes, lambda: left() <= options.time_limit / 2)
     options.on_note(f"cut for {_slowest(graph, stretches):,.10g}")
@@ -67,7 +68,10 @@ def map_chain(graph: KernelGraph, sizes: Sequence[Size], options: ChainOptions) 
     hopeful = [s for s in searches if _time(s) > max(bounds)]  # others never are the slowest
     seconds = left() / 2 / max(len(hopeful), 1)
     for search in hopeful:
-        map_kernels(replace(search, time_limit=seconds, on_better=search.take), options.engine)
+        faster = replace(
+            search, time_limit=seconds, on_better=search.take, is_interrupted=options.is_interrupted
+        )
+        map_kernels(faster, options.engine)
         options.on_note(f"slowest wafer {max(map(_time, searches)):,.10g}")
     slowest = Fraction(max(map(_time, searches)))
     parts = []
@@ -101,7 +105,7 @@ def _search(
     width, height = sizes[stretch.wafer]
     wafer = Wafer(width, height, graph.wafer.memory_limit, 1.0, wire_weight=0.0)
     own = subgraph(graph, stretch.kernels.tolist(), wafer)
-    search = Search(Problem(own), 0.0, options.seed, options.rules)
+    search = Search(Problem(own), 0.0, options.seed, options.rules)  # not to be interrupted
     part = search.part(0.0, stretch.is_turned)
     ticks = int(Fraction(stretch.ticks, graph.time_scale) * own.time_scale)
     rows = replace(stretch.rows, order=np.arange(len(stretch.kernels)))
@@ -134,7 +138,7 @@ def _with_weights(
     weighted = Search(
         problem, seconds, options.seed, options.rules,
         lambda mapping: options.on_note(f"{limit}; this one: {mapping.describe()}"),
-        cost=options.cost,
+        cost=options.cost, is_interrupted=options.is_interrupted,
     )  # fmt: skip
     weighted.take(Mapping(layout, judge(graph, layout, search.rules)))
     return weighted

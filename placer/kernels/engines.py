@@ -37,6 +37,7 @@ ENGINES: dict[EngineName, Callable[[Search], None]] = {
 def map_kernels(search: Search, engine: EngineName) -> Mapping:
     """The best mapping that an engine finds. Raises InputError when it finds none.
 
+    An interrupted search gives the best so far, or raises KeyboardInterrupt when there is none.
     Engines lay rows along x. On a wafer that is not square, half of the time goes to rows along y.
     """
     problem, wafer = search.problem, search.problem.graph.wafer
@@ -48,6 +49,8 @@ def map_kernels(search: Search, engine: EngineName) -> Mapping:
         for is_turned in (False, True):
             ENGINES[engine](search.part(search.time_limit / 2, is_turned))
     if search.best is None:
+        if search.is_interrupted():
+            raise KeyboardInterrupt
         raise InputError(_why_nothing_fits(problem, engine))
     return search.best
 

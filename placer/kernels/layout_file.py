@@ -116,10 +116,17 @@ def layout_document(result: WaferResult) -> dict[str, Any]:
     }
 
 
-def to_json(results: Sequence[WaferResult], settings: dict[str, Any]) -> str:
-    """One document per wafer, with the settings of the run."""
-    wafers = [layout_document(result) for result in results]
-    return json.dumps({"schema": SCHEMA_VERSION, "settings": settings, "wafers": wafers}, indent=1)
+def to_json(
+    results: Sequence[WaferResult], settings: dict[str, Any], *, is_interrupted: bool = False
+) -> str:
+    """One document per wafer, with the settings of the run and whether the user cut it short."""
+    document = {
+        "schema": SCHEMA_VERSION,
+        "settings": settings,
+        "is_interrupted": is_interrupted,
+        "wafers": [layout_document(result) for result in results],
+    }
+    return json.dumps(document, indent=1)
 
 
 def _integer(word: str) -> int:

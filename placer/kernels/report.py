@@ -74,7 +74,12 @@ def _rows(parts: Sequence[Part]) -> list[list[str]]:
 
 
 def write(
-    parts: Sequence[Part], output: Path, settings: dict[str, Any], command: str
+    parts: Sequence[Part],
+    output: Path,
+    settings: dict[str, Any],
+    command: str,
+    *,
+    is_interrupted: bool,
 ) -> list[Path]:
     """Layouts in the contest's format and pictures, one per wafer; JSON and a page of all."""
     make_folder(output.parent)
@@ -90,7 +95,8 @@ def write(
         WaferResult(part.graph, part.mapping.layout, part.mapping.score, _throughput(part))
         for part in parts
     ]
-    write_atomic(output.with_suffix(".json"), to_json(results, settings))
+    text = to_json(results, settings, is_interrupted=is_interrupted)
+    write_atomic(output.with_suffix(".json"), text)
     write_atomic(output.with_suffix(".html"), layout_page(parts, settings, command).to_html())
     return [*paths, output.with_suffix(".json"), output.with_suffix(".html")]
 

@@ -37,6 +37,7 @@ class Search:
     best: Mapping | None = None
     cost: MappingCost | None = None  # chooses in place of the score; None: the score chooses
     must_find: bool = True  # without a mapping, go on after the end of the time
+    is_interrupted: Callable[[], bool] = lambda: False  # the search ends, mapping or not
     clock: Callable[[], float] = time.perf_counter
     _end: float = field(init=False)
 
@@ -45,12 +46,12 @@ class Search:
 
     def is_over(self) -> bool:
         """Whether the search may end: the time is up, and there is a mapping if there must be."""
-        may_end = self.best is not None or not self.must_find
+        may_end = self.best is not None or not self.must_find or self.is_interrupted()
         return may_end and self.is_late()
 
     def is_late(self) -> bool:
-        """Whether the time is up."""
-        return self.clock() > self._end
+        """Whether the time is up, by the clock or by the user."""
+        return self.clock() > self._end or self.is_interrupted()
 
     def offer(self, plan: Floorplan, sized: Sized) -> None:
         """Judge a mapping, keep it if it is the best."""

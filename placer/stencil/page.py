@@ -15,6 +15,7 @@ from placer.html.page import Cell, Page, Picture, Section, Table, Text
 from placer.stencil.draw import FabricPicture, fabric_picture, tile_boxes
 from placer.stencil.leaves import Netlist
 from placer.stencil.mapper import Mapping
+from placer.stencil.objective import Objective, WeightedSum
 from placer.stencil.problem import LongArray, Problem
 
 MAX_PARTS = 32  # of the fabric along its longer side
@@ -25,6 +26,7 @@ def solution_page(
     name: str,
     problem: Problem,
     mapping: Mapping,
+    objective: Objective,
     volume_png: bytes,
     command: str,
     config: dict[str, Any],
@@ -36,7 +38,7 @@ def solution_page(
     )
     picture = Picture(volume_png, "image/png", words)
     sections = [
-        Section("Score", [Text(_summary(mapping)), _score(mapping)]),
+        Section("Score", [Text(_summary(mapping, objective)), _score(mapping)]),
         Section("Volume", [picture, _levels(mapping.netlist)]),
         Section("Fabric", [_fabric(problem, mapping)]),
     ]
@@ -44,13 +46,20 @@ def solution_page(
     return Page(name, f"A volume mapped to {fabric} processing elements", command, config, sections)
 
 
-def _summary(mapping: Mapping) -> str:
+def _summary(mapping: Mapping, objective: Objective) -> str:
     score = mapping.score
     binding = "accuracy" if score.accuracy_norm <= score.wires_norm else "wires"
-    return (
+    words = (
         f"The score is the smaller of accuracy and wires: {score.total:.6f}; {binding} binds. "
         "The independent checker has confirmed it."
     )
+    if isinstance(objective, WeightedSum):
+        value = objective(score.accuracy_norm, score.wires_norm)
+        words += (
+            f" But the mapper was asked for the largest weighted sum, {objective.alpha:g} x "
+            f"accuracy + {objective.beta:g} x wires (1 at most): {value:.6f}."
+        )
+    return words
 
 
 def _score(mapping: Mapping) -> Table:

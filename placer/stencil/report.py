@@ -19,6 +19,7 @@ from placer.stencil.config import FABRIC_SUFFIX, PAGE_SUFFIX, VOLUME_SUFFIX, Ste
 from placer.stencil.draw import draw_fabric, draw_volume
 from placer.stencil.files import write_problem, write_solution
 from placer.stencil.mapper import Mapping
+from placer.stencil.objective import make_objective
 from placer.stencil.page import solution_page
 from placer.stencil.problem import Problem
 from placer.stencil.scoring import Score
@@ -98,7 +99,8 @@ def write(
         )
         volume = path.with_suffix(VOLUME_SUFFIX).read_bytes()
         command = command_line("placer.stencil")
-        page = solution_page(name, problem, mapping, volume, command, asdict(config))
+        objective = make_objective(config.objective, problem)
+        page = solution_page(name, problem, mapping, objective, volume, command, asdict(config))
         write_atomic(path.with_suffix(PAGE_SUFFIX), page.to_html())
     return path
 

@@ -1,4 +1,7 @@
-"""Command: map a program to the Streaming Engine (conf/streaming.yaml)."""
+"""Command: map a program to the Streaming Engine (conf/streaming.yaml).
+
+Ctrl-C ends the search: the best mapping so far is written, and the exit code is 130.
+"""
 
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ _LIST_TRIES, _RANDOM_TRIES = 64, 4096  # for a mapping to begin with
 
 def start_mapping(problem: Problem, budget: Budget, seed: int) -> Mapping | None:
     """Where searches begin: the best of a few list schedules, or a random mapping."""
-    found = list_schedule(problem, Budget(budget.seconds / 4, _LIST_TRIES), seed).mapping
-    return found or random_mapping(problem, Budget(budget.seconds / 4, _RANDOM_TRIES), seed).mapping
+    seconds = budget.seconds / 4
+    found = list_schedule(problem, budget.part(seconds, _LIST_TRIES), seed).mapping
+    return found or random_mapping(problem, budget.part(seconds, _RANDOM_TRIES), seed).mapping
 
 
 def anneal(problem: Problem, budget: Budget, seed: int, start: Mapping | None = None) -> Found:

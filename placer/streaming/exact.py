@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping as MappingOf
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -24,6 +25,7 @@ from placer.streaming.problem import Problem
 
 _LIST_TRIES = 256
 _MOST_CUTS = 2_000  # more of them slow the solver down
+_ASK_SECONDS = 0.1  # between two looks at whether the user has interrupted
 
 
 def solve(
@@ -40,12 +42,14 @@ def solve(
     `known` is a mapping to improve on (default: a list schedule); `bound` a bound to begin with.
     """
     if known is None:
-        known = list_schedule(problem, Budget(0.1 * budget.remaining, _LIST_TRIES), seed).mapping
+        known = list_schedule(
+            problem, budget.part(0.1 * budget.remaining, _LIST_TRIES), seed
+        ).mapping
     low = max(bound, problem.bounds.total)
-    if known is not None and known.cycles <= low:
+    if known is not None and (known.cycles <= low or budget.is_interrupted()):
         return Found(known, low, 0)
     model = _Model(problem, known, low)
-    is_infeasible, better, proved = model.solve(budget.remaining, seed, workers)
+    is_infeasible, better, proved = model.solve(budget, seed, workers)
     if is_infeasible:
         if known is None:
             return Found(None, low, 0, is_infeasible=True)
@@ -57,7 +61,7 @@ def repair(
     problem: Problem,
     known: Mapping,
     free: MappingOf[int, bool],
-    seconds: float,
+    budget: Budget,
     seed: int,
     workers: int,
 ) -> Mapping | None:
@@ -68,7 +72,26 @@ def repair(
     for cluster in kept[1:]:
         apart = int(tile[cluster] - tile[kept[0]])
         model.model.add(model.tile[cluster] - model.tile[kept[0]] == apart)
-    return model.solve(seconds, seed, workers)[1]
+    return model.solve(budget, seed, workers)[1]
+
+
+def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, budget: Budget) -> str:
+    """The solver's status; Ctrl-C stops it.
+
+    By default the solver takes Ctrl-C for itself and tells nobody. Python answers signals in the
+    main thread only, so that must not be the one that solves.
+    """
+    solver.parameters.catch_sigint_signal = False
+    with ThreadPoolExecutor(1) as pool:
+        solving = pool.submit(solver.solve, model)
+        try:
+            while not wait([solving], _ASK_SECONDS).done:
+                if budget.is_interrupted():
+                    solver.stop_search()
+        except KeyboardInterrupt:
+            solver.stop_search()
+            raise
+    return solver.status_name(solving.result())
 
 
 class _Model:
@@ -169,13 +192,13 @@ class _Model:
         tile -= tile[self._root]
         return -tile if tile[self._turned] > 0 else tile
 
-    def solve(self, seconds: float, seed: int, workers: int) -> tuple[bool, Mapping | None, int]:
+    def solve(self, budget: Budget, seed: int, workers: int) -> tuple[bool, Mapping | None, int]:
         """Is it infeasible; a mapping if one was found; the bound."""
         solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = max(seconds, 0.01)
+        solver.parameters.max_time_in_seconds = max(budget.remaining, 0.01)
         solver.parameters.random_seed = seed
         solver.parameters.num_workers = workers
-        status = solver.status_name(solver.solve(self.model))
+        status = _run(solver, self.model, budget)
         if status == "MODEL_INVALID":
             raise RuntimeError(f"CP-SAT refuses the model: {self.model.validate()}")
         bound = solver.best_objective_bound

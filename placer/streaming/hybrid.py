@@ -30,11 +30,12 @@ def improve_mapping(
     seconds = (
         min(_SMALL_SECONDS, budget.remaining) if is_small else _ANNEAL_SHARE * budget.remaining
     )
-    found = anneal(problem, Budget(seconds), seed, start.mapping)
+    found = anneal(problem, budget.part(seconds), seed, start.mapping)
     tries = start.tries + found.tries
     best = found.mapping
     if best is not None and not found.is_optimal and not is_small:
-        best = _repair_many(problem, best, budget.part(_REPAIR_SHARE), seed, workers)
+        repairing = budget.part(_REPAIR_SHARE * budget.remaining)
+        best = _repair_many(problem, best, repairing, seed, workers)
     last = solve(problem, budget, seed, best, workers=workers)
     return Found(last.mapping, last.bound, tries + last.tries, last.is_infeasible)
 
@@ -55,8 +56,8 @@ def _repair_many(
         )
         moved = set(cluster[np.argsort(near)[:_FREE_NODES]].tolist())
         free = {c: c in moved for c in range(len(problem.tables.cluster_size))}
-        seconds = min(_REPAIR_SECONDS, budget.remaining)
-        better = repair(problem, best, free, seconds, int(rng.integers(1 << 31)), workers)
+        short = budget.part(min(_REPAIR_SECONDS, budget.remaining))
+        better = repair(problem, best, free, short, int(rng.integers(1 << 31)), workers)
         if better is not None:
             best = better
     return best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from placer.errors import InputError
@@ -48,16 +49,22 @@ class Result:
 
 
 def map_program(
-    program: Program, device: Device, options: MapOptions, *, values: bool = True
+    program: Program,
+    device: Device,
+    options: MapOptions,
+    *,
+    values: bool = True,
+    is_interrupted: Callable[[], bool] = lambda: False,
 ) -> Result:
     """Map a program; with `values` the mapping is also executed and its results compared.
 
-    Raises InfeasibleError when there is no mapping, NotFoundError when none was found in time.
+    Raises InfeasibleError when there is no mapping, NotFoundError when none was found in time or
+    until the user interrupted.
     """
     began = time.monotonic()
     meaning = meaning_of(program) if values else None
     problem = make_problem(program, device)
-    found = _search(problem, options)
+    found = _search(problem, options, Budget(options.time_limit, None, is_interrupted))
     if found.is_infeasible:
         raise InfeasibleError(
             f"no mapping exists with tiles={device.tiles}, ii={device.ii}, "
@@ -88,8 +95,8 @@ def require_legal(problem: Problem, mapping: Mapping) -> Verdict:
     return verdict
 
 
-def _search(problem: Problem, options: MapOptions) -> Found:
-    budget, seed = Budget(options.time_limit), options.seed
+def _search(problem: Problem, options: MapOptions, budget: Budget) -> Found:
+    seed = options.seed
     match options.mapper:
         case "random":
             return random_mapping(problem, budget, seed)
@@ -106,7 +113,7 @@ def _search(problem: Problem, options: MapOptions) -> Found:
         case "rl":
             return _rl(problem, budget, options)
         case "hybrid":
-            start = _rl(problem, Budget(_POLICY_SHARE * options.time_limit, 1), options, 1.0)
+            start = _rl(problem, budget.part(_POLICY_SHARE * budget.seconds, 1), options, 1.0)
             return improve_mapping(problem, start, budget, seed, workers=options.workers)
         case "auto":
             nothing = Found(None, problem.bounds.total, 0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -60,10 +60,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long a search may go on: by the clock, by the number of mappings it looks at, or both."""
+    """How long a search may go on: by the clock, by the number of mappings it looks at, or both.
+
+    Nothing remains once the user has interrupted.
+    """
 
     seconds: float
     tries: int | None = None
+    is_interrupted: Callable[[], bool] = lambda: False
     began: float = field(default_factory=time.monotonic)
 
     def is_spent(self, tries: int) -> bool:
@@ -72,8 +76,9 @@ class Budget:
     @property
     def remaining(self) -> float:
         """Seconds."""
-        return self.began + self.seconds - time.monotonic()
+        left = self.began + self.seconds - time.monotonic()
+        return 0.0 if self.is_interrupted() else max(0.0, left)
 
-    def part(self, share: float) -> Budget:
-        """A budget that ends after `share` of what remains."""
-        return Budget(max(0.0, self.remaining * share), self.tries)
+    def part(self, seconds: float, tries: int | None = None) -> Budget:
+        """A budget of its own, from now on, for a step of the search."""
+        return replace(self, seconds=seconds, tries=tries, began=time.monotonic())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from placer.annealing.interrupt import Interrupt
 from placer.command import make_console
 from placer.files import make_folder, write_atomic
 from placer.streaming.device import Device
@@ -34,28 +36,56 @@ def run_and_report(
     command: str,
     config: dict[str, Any],
 ) -> None:
-    """Write the checked mapping to `output`, its picture and its page beside it."""
-    result = map_program(program, device, options, values=values)
-    points = find_front(program, device, options) if front else []
+    """Write the checked mapping to `output`, its picture and its page beside it.
+
+    Ctrl-C ends the search; KeyboardInterrupt is raised when the best so far is written.
+    """
+    with Interrupt() as interrupt:
+        try:
+            result = map_program(
+                program, device, options, values=values, is_interrupted=lambda: interrupt.is_asked
+            )
+        except NotFoundError:
+            if interrupt.is_asked:
+                raise KeyboardInterrupt from None
+            raise
+        points = []
+        if front:
+            points = find_front(program, device, options, lambda: interrupt.is_asked)
     picture, page = output.with_suffix(".png"), output.with_suffix(".html")
     make_folder(output.parent)
-    write_atomic(output, result_text(result, options, points))
+    text = result_text(result, options, points, is_interrupted=interrupt.is_asked)
+    write_atomic(output, text)
     draw_mapping(result, picture)
     write_atomic(page, mapping_page(result, points, command, config).to_html())
     console = make_console()
     show(console, result, points)
     console.print(f"written to {output}, picture {picture}, page {page}")
+    if interrupt.is_asked:
+        # The mapping is safe; the exit code tells that it is not final.
+        raise KeyboardInterrupt
 
 
-def find_front(program: Program, device: Device, options: MapOptions) -> list[FrontPoint]:
+def find_front(
+    program: Program,
+    device: Device,
+    options: MapOptions,
+    is_interrupted: Callable[[], bool] = lambda: False,
+) -> list[FrontPoint]:
     """The best mapping for every initiation interval up to that of the device."""
-    front = []
+    front: list[FrontPoint] = []
     for ii in range(1, device.ii + 1):
         try:
-            result = map_program(program, replace(device, ii=ii), options, values=False)
-            front.append(FrontPoint(ii, result.cycles, result.bound))
+            result = map_program(
+                program, replace(device, ii=ii), options, values=False,
+                is_interrupted=is_interrupted,
+            )  # fmt: skip
+            point = FrontPoint(ii, result.cycles, result.bound)
         except (InfeasibleError, NotFoundError) as error:
-            front.append(FrontPoint(ii, None, None, str(error)))
+            point = FrontPoint(ii, None, None, str(error))
+        if is_interrupted():
+            break  # half a search is no point
+        front.append(point)
     return front
 
 

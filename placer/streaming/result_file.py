@@ -1,8 +1,8 @@
 """A mapping as JSON: tile, spoke and start by node id, and the spoke RAM of every tile.
 
     {"schema": 1, "program": "fft", "device": {...}, "mapper": "exact", "seed": 0,
-     "cycles": 22, "bound": 22, "gap": 0.0, "seconds": 0.4, "tries": 1, "warnings": [],
-     "made_up": ["base", ...],
+     "cycles": 22, "bound": 22, "gap": 0.0, "seconds": 0.4, "tries": 1, "is_interrupted": false,
+     "warnings": [], "made_up": ["base", ...],
      "tile": [...], "spoke": [...], "start": [...],
      "spoke_ram": [{"tile": 3, "entries": [{"spoke": 0, "instruction": 5, "ops": ["add"],
                     "master_input": "up1", "outputs": ["feedback", "down2"]}, ...]}, ...]}
@@ -38,7 +38,13 @@ class FrontPoint:
     reason: str = ""  # why there is no mapping
 
 
-def result_text(result: Result, options: MapOptions, front: Sequence[FrontPoint] = ()) -> str:
+def result_text(
+    result: Result,
+    options: MapOptions,
+    front: Sequence[FrontPoint] = (),
+    *,
+    is_interrupted: bool = False,
+) -> str:
     """The file; `front` adds the cycles for other initiation intervals."""
     problem, mapping = result.problem, result.mapping
     document: dict[str, Any] = {
@@ -52,6 +58,7 @@ def result_text(result: Result, options: MapOptions, front: Sequence[FrontPoint]
         "gap": round(result.gap, 6),
         "seconds": round(result.seconds, 3),
         "tries": result.tries,
+        "is_interrupted": is_interrupted,
         "warnings": list(problem.warnings),
         "made_up": None if result.made_up is None else list(result.made_up),
         "tile": mapping.tile.tolist(),

@@ -14,6 +14,7 @@ from costmodel.learned import LearnedCost
 from placer.config import run_command
 from tests.costmodel.cases import labelled
 from tests.costmodel.test_learned import SMALL, model_for
+from tests.costmodel.training.tiny import interrupt
 
 
 def test_shares_are_whole_netlists_and_grow(tmp_path: Path) -> None:
@@ -41,8 +42,9 @@ def test_rows_tell_the_share_of_the_retrained_model() -> None:
 
 @pytest.mark.slow
 def test_the_command_adapts_a_model_of_another_fabric(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Also after a Ctrl-C in its first training, which leaves what was finished."""
     data, model = labelled(tmp_path), model_for(SMALL)
     model.save(tmp_path / "same.pt")
     other = {**model.origin, "fabric": {**model.origin["fabric"], "name": "other"}}
@@ -52,6 +54,11 @@ def test_the_command_adapts_a_model_of_another_fabric(
         "tuned=[0.3]", "scratch=[1.0]", "seeds=[0]", "trainer.max_epochs=1", "trainer.threads=1",
         "scratch_trainer.max_epochs=1", "scratch_trainer.threads=1",
     ]  # fmt: skip
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as stop:
+        patch.setattr("costmodel.adapt.fit", interrupt)
+        run_command(main, "adapt", [f"model_file={tmp_path / 'old.pt'}", *arguments])
+    assert (stop.value.code, capsys.readouterr().err) == (130, "interrupted\n")
+    assert len((tmp_path / "out" / "adapt.csv").read_text().splitlines()) == 3
     with pytest.raises(SystemExit) as stop:
         run_command(main, "adapt", [f"model_file={tmp_path / 'old.pt'}", *arguments])
     assert stop.value.code == 0

@@ -18,6 +18,7 @@ from placer.config import compose_config, run_command, to_dataclass
 from placer.executor import ExecutorKind, run_tasks
 from tests.costmodel.cases import labelled
 from tests.costmodel.test_learned import SMALL, model_for
+from tests.costmodel.training.tiny import interrupt
 
 
 def test_regret_is_told_against_the_best_of_all_rounds() -> None:
@@ -72,6 +73,14 @@ def test_a_cluster_finds_the_same() -> None:
     np.testing.assert_array_equal(here.throughput, there.throughput)
     for one, two in zip(here.found, there.found, strict=True):
         np.testing.assert_array_equal(one.decision.sites, two.decision.sites)
+
+
+def test_ctrl_c_ends_it_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("costmodel.improve.run_tasks", interrupt)
+    assert run(*arguments_of(tmp_path)) == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 @pytest.mark.slow

@@ -1,12 +1,15 @@
-"""Ctrl-C where Python code is called from C is answered a moment later, elsewhere at once."""
+"""Ctrl-C where it would be dropped is answered a moment later, elsewhere at once."""
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
+from numba import njit
 
 from placer.ctrl_c import IMPORT, LLVMLITE, NUMBA, PROTOBUF, keep_ctrl_c
 
@@ -31,9 +34,11 @@ def interrupted_in(file: str, name: str) -> Callable[[], None]:
     ("file", "name"),
     [
         (f"{NUMBA}/core/dispatcher.py", "typeof_pyval"),
+        (f"{NUMBA}/core/serialize.py", "_numba_unpickle"),
         (f"{LLVMLITE}/binding/ffi.py", "notify"),
         (f"{IMPORT}>", "exec_module"),
         (f"site-packages{PROTOBUF}descriptor_pool.py", "default"),
+        ("enum.py", "__getattr__"),
     ],
 )
 def test_where_it_would_be_dropped_it_comes_later(file: str, name: str) -> None:
@@ -41,6 +46,30 @@ def test_where_it_would_be_dropped_it_comes_later(file: str, name: str) -> None:
         interrupted_in(file, name)()
         time.sleep(10)  # reached: nothing was raised inside
         pytest.fail("it was dropped")
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+raise_in_c = ctypes.CDLL(None)["raise"]
+raise_in_c.argtypes, raise_in_c.restype = [ctypes.c_int], ctypes.c_int
+
+
+@njit()
+def press_and_return() -> Pair:
+    raise_in_c(2)
+    return Pair(1, 2)
+
+
+def test_a_named_tuple_of_compiled_code_is_whole_before_it_comes() -> None:
+    """Python would crash, as numba takes for granted that its class returns."""
+    result: Pair | None = None
+    with pytest.raises(KeyboardInterrupt):
+        result = press_and_return()
+        time.sleep(10)
+    assert result == (1, 2)
 
 
 def test_elsewhere_it_comes_at_once() -> None:

@@ -161,7 +161,7 @@ def _zero_shot(program: Program, seed: int) -> dict[str, Any]:
         problem = make_problem(program, device_of(program))
     except InputError as error:
         return {"reason": str(error)}
-    sample_once(problem, policy, SAMPLES, seed, seconds=0.05)  # buffers of torch are there
+    sample_once(problem, policy, SAMPLES, seed, Budget(0.05))  # buffers of torch are there
     result: dict[str, Any] = {"bound": problem.bounds.total}
     for name, num, ranks in (("single", 1, 0), ("best", SAMPLES, 0), ("ranked", SAMPLES, RANKS)):
         began = time.perf_counter()

@@ -30,19 +30,19 @@ def sample_once(
     policy: Policy,
     num: int,
     seed: int,
+    budget: Budget | None = None,
     *,
     ranks: int = 0,
     order: Order = "tail",
-    seconds: float = math.inf,
 ) -> list[Mapping]:
     """Mappings of `num` games, best first; the first game takes the likeliest tile each time.
 
-    There are none when the games take longer than `seconds`.
+    There are none when the games take longer than the budget (default: any time).
 
     `ranks` times, evenly spread over the game, the value model ranks the games by the cycles that
     it expects (LB - value): the better half goes on twice, the other half is given up.
     """
-    budget = Budget(seconds)
+    budget = budget or Budget(math.inf)
     env = BatchEnv([problem], np.zeros(num, np.int64), order, seed)
     generator = torch.Generator().manual_seed(seed)
     graphs = graphs_of([problem])
@@ -90,12 +90,10 @@ def sample_mappings(
     in_time = int(_CELLS_PER_SECOND * seconds) // (nodes * (nodes + tiles))
     samples = max(1, min(samples, in_time, _MOST_CELLS // (nodes * tiles)))
     best: Mapping | None = None
-    tries = 0
+    tries, now = 0, budget.part(seconds)
     for batch in count():
-        found = sample_once(
-            problem, policy, samples, _child(seed, batch), ranks=ranks, seconds=seconds
-        )
-        seconds = budget.remaining
+        found = sample_once(problem, policy, samples, _child(seed, batch), now, ranks=ranks)
+        now = budget
         tries += samples
         if found and (best is None or found[0].cycles < best.cycles):
             best = found[0]
@@ -120,7 +118,7 @@ def fine_tune(problem: Problem, budget: Budget, seed: int, policy: Policy) -> Fo
         )
     optimizer = torch.optim.Adam(policy.parameters(), lr=_FINE_TUNING_RATE)
     config = PpoConfig(rollouts=SAMPLES)
-    best = sample_mappings(problem, Budget(0.0), seed, policy)
+    best = sample_mappings(problem, budget.part(0.0), seed, policy)
     tries = best.tries
     mapping = best.mapping
     for batch in count(1):

@@ -18,6 +18,7 @@ from placer.config import compose_config, load_fabric, run_command, to_dataclass
 from placer.errors import InputError
 from placer.executor import ExecutorKind
 from placer.placing import PlaceConfig
+from tests.costmodel.training.tiny import interrupt
 
 SMALL = load_fabric("small")
 UNSEEN = Unseen(("mlp",), 2, 10, 77)
@@ -100,6 +101,17 @@ def test_a_run_that_was_cut_off_places_only_what_is_missing(
     )  # fmt: skip
     assert seen == [(3, 4), (4, 4)] and len(again) == 4
     assert json.loads(files[0].read_text())["seed"] in (0, 1)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("costmodel.comparison.run.run_tasks", interrupt)
+    quick = ["methods=[heuristic]", "unseen.families=[mlp]", "unseen.netlists=1", "models.names=[]"]
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "compare", [*quick, f"output={tmp_path}"])
+    assert (stop.value.code, capsys.readouterr().err) == (130, "interrupted\n")
 
 
 def test_another_model_file_is_another_job(tmp_path: Path) -> None:

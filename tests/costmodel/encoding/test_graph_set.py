@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import fields
 from pathlib import Path
 
@@ -35,7 +36,7 @@ SHIFTS = {
 
 
 def assert_same(one: GraphSet | Batch, two: GraphSet | Batch) -> None:
-    for field in fields(one):
+    for field in fields(GraphSet if isinstance(one, GraphSet) else Batch):
         ours, theirs = (np.asarray(getattr(each, field.name)) for each in (one, two))
         assert ours.dtype == theirs.dtype, field.name
         np.testing.assert_array_equal(ours, theirs, err_msg=field.name)
@@ -132,6 +133,9 @@ def test_files_are_mapped_and_used_again(
     assert_same(first, again)
     assert all(isinstance(getattr(again, field.name), np.memmap) for field in fields(GraphSet))
     assert not again.unit.flags.writeable
+    message = pickle.dumps(again)
+    assert len(message) < 1000, "other processes are told where the files are"
+    assert_same(first, pickle.loads(message))
 
 
 def test_the_folder_names_features_and_dataset(dataset: Dataset, tmp_path: Path) -> None:

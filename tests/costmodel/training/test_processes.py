@@ -16,8 +16,9 @@ from costmodel.encoding.batch import make_batch
 from costmodel.labelled import Labelled, Selection
 from costmodel.model import Model
 from costmodel.train import main
-from costmodel.training import LossConfig, RankLoss, TrainConfig, fit
+from costmodel.training import LossConfig, RankLoss, TrainConfig, fit, processes
 from costmodel.training.losses import losses, term_counts
+from costmodel.training.processes import Place
 from placer.config import run_command
 from placer.executor import WorkerCrashError
 from tests.costmodel.cases import network_of
@@ -93,6 +94,25 @@ def test_two_processes_train_like_one_and_go_on_when_one_is_lost(
     with pytest.raises(WorkerCrashError, match=r"process 1 of 2 was lost: .*SIGKILL.* goes on"):
         fit(train, CONFIG, 1, tmp_path / "cut", callbacks=[KillPartner()], processes=2)
     assert_close(one, fit(train, CONFIG, 1, tmp_path / "cut", processes=2))
+
+
+def never(place: Place) -> None:
+    raise AssertionError("it was lost before")
+
+
+def test_a_process_that_is_lost_before_they_meet_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = processes._Partner.wait_until_ready
+
+    def kill(partner: Any) -> None:
+        partner._process.kill()
+        real(partner)
+
+    monkeypatch.setattr(processes._Partner, "wait_until_ready", kill)
+    lost = pytest.raises(WorkerCrashError, match=r"process 1 of 2 was lost: ended by SIGKILL;")
+    with lost, processes.partners(2, never):
+        pytest.fail("there is nobody to train with")
 
 
 @pytest.mark.slow

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.training.run import RunConfig
+from costmodel.training.run import RunConfig, run
 from costmodel.training.search import SearchConfig
 from costmodel.tune import main
 from placer.config import compose_config, run_command, to_dataclass
-from tests.costmodel.training.tiny import overrides
+from tests.costmodel.training.tiny import interrupt, overrides
 
 SPACE = "search.space=[{name:trainer.learning_rate,kind:float,low:1e-3,high:1e-2,log:true}]"
 
@@ -39,12 +39,15 @@ def test_the_default_space_is_of_known_settings() -> None:
 
 
 @pytest.mark.slow
-def test_a_search_goes_on_where_it_stopped(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+def test_a_search_goes_on_where_ctrl_c_stopped_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = tune(capsys, *arguments(folder, "search.trials=1"))
-    assert (code, err) == (0, "")
-    assert "trial 1 of 1: val_loss" in out
+    trials = iter([run, interrupt])
+    with monkeypatch.context() as patch:
+        patch.setattr("costmodel.tune.run", lambda *args, **kwargs: next(trials)(*args, **kwargs))
+        code, out, err = tune(capsys, *arguments(folder))
+    assert (code, err) == (130, "interrupted\n")
+    assert "trial 1 of 2: val_loss" in out
     code, rest, _ = tune(capsys, *arguments(folder))
     assert code == 0
     assert "trial 2 of 2" in rest

@@ -22,7 +22,7 @@ from costmodel.version import git_revision
 from placer.config import run_command
 from placer.errors import InputError
 from tests.costmodel.dataset.samples import small_fabric
-from tests.costmodel.training.tiny import overrides, settings
+from tests.costmodel.training.tiny import interrupt, overrides, settings
 
 # MLflow and what it imports warn of themselves.
 pytestmark = [
@@ -121,9 +121,6 @@ def test_parameters_are_flat() -> None:
 
 def test_an_interrupted_run_is_marked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
-
-    def interrupt(*args: object, **kwargs: object) -> None:
-        raise KeyboardInterrupt
 
     config = settings(folder, *tracked(folder))
     monkeypatch.setattr(sys.modules[run.__module__], "fit", interrupt)

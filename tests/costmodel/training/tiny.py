@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NoReturn
 
 from costmodel.dataset.loader import Dataset
 from costmodel.dataset.records import NetlistSamples
@@ -60,3 +61,8 @@ def overrides(folder: Path, *more: str) -> list[str]:
 
 def settings(folder: Path, *more: str) -> RunConfig:
     return to_dataclass(RunConfig, compose_config("train", overrides(folder, *more)))
+
+
+def interrupt(*_: object, **__: object) -> NoReturn:
+    """Stands in for a function in which Ctrl-C comes."""
+    raise KeyboardInterrupt

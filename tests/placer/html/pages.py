@@ -26,6 +26,7 @@ from placer.stencil.clock import Clock
 from placer.stencil.draw import draw_volume
 from placer.stencil.generate import INPUTS
 from placer.stencil.mapper import map_volume
+from placer.stencil.objective import CONTEST_SCORE, Objective
 from placer.stencil.page import solution_page
 from placer.streaming.device import Device
 from placer.streaming.mappers import map_program
@@ -92,10 +93,10 @@ def streaming_page(folder: Path) -> Page:
     return mapping_page(result, [FrontPoint(1, None, None, HOSTILE)], "python -m x", {})
 
 
-def stencil_page(folder: Path) -> Page:
+def stencil_page(folder: Path, objective: Objective = CONTEST_SCORE) -> Page:
     """A flat volume; its fabric is large enough that parts have several processing elements."""
     problem = INPUTS["circle"]()
     mapping = map_volume(problem, Clock(0.01, problem.num_pes), seed=0)
     draw_volume(problem, mapping.netlist, folder / "volume.png", "circle")
     picture = (folder / "volume.png").read_bytes()
-    return solution_page(HOSTILE, problem, mapping, picture, "python -m x", {})
+    return solution_page(HOSTILE, problem, mapping, objective, picture, "python -m x", {})

@@ -17,6 +17,7 @@ from placer.annealing.replay import MAX_SNAPSHOTS, Replay
 from placer.decision import Decisions
 from placer.html.box_view import Arrow, Box, BoxView
 from placer.html.page import Folded, Page, Picture, Section, Shares, Table, Text, json_script
+from placer.stencil.objective import WeightedSum
 from tests.placer.html.pages import (
     HOSTILE,
     hostile_page,
@@ -103,6 +104,13 @@ def test_foreign_text_arrives_unchanged() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_the_page_of_a_volume_tells_what_was_asked_for(tmp_path: Path) -> None:
+    summary = "mapper was asked for the largest weighted sum, 0.25 x accuracy + 0.75 x wires"
+    assert summary in stencil_page(tmp_path, WeightedSum(0.25, 0.75)).to_html()
+    assert "weighted sum" not in stencil_page(tmp_path).to_html()
+
+
 @pytest.mark.parametrize("page", [kernels_page, streaming_page, stencil_page])
 def test_pages_of_mappers_are_complete_and_foreign_text_stays_text(
     tmp_path: Path, page: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from placer.kernels.kgraph_file import format_kgraph
 from placer.kernels.layout_file import parse_layout
 from placer.kernels.problem import Problem
 from placer.kernels.truth_model import simulate_mapping
+from placer.progress import StatusLine
 from tests.placer.kernels.cases import written_wafers
 
 QUICK = ["preset=tiny", "time_limit=0.2", "engine=strips"]
@@ -38,6 +40,7 @@ def test_a_mapping_is_written_drawn_and_printed(
     document = json.loads(output.with_suffix(".json").read_text())
     assert document["wafers"][0]["score"]["total"] == score.total
     assert document["wafers"][0]["throughput"] is None
+    assert document["is_interrupted"] is False
     assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     page = output.with_suffix(".html").read_text(encoding="utf-8")
     assert all(kernel.name in page for kernel in graph.kernels)
@@ -82,6 +85,44 @@ def test_chains_write_one_file_per_wafer(
     assert (tmp_path / "layout.wafer1.txt").is_file()
     assert (tmp_path / "layout.wafer2.png").is_file()
     assert "slowest wafer of the chain" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wafers", [["wafer_sizes=[[100,90]]"], ["wafers=2"]])
+def test_ctrl_c_writes_the_best_so_far(
+    wafers: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    presses = iter([signal.SIGINT])
+
+    def press_once(*_: object) -> None:
+        for number in presses:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(StatusLine, "note", press_once)  # something was found
+    output = tmp_path / "layout.txt"
+    assert run("preset=tiny", *wafers, "time_limit=600", f"output={output}") == 130
+    text = capsys.readouterr()
+    assert text.err == "interrupted\n"
+    assert "written: " in text.out
+    document = json.loads(output.with_suffix(".json").read_text())
+    assert document["is_interrupted"] is True
+    names = [kernel["name"] for wafer in document["wafers"] for kernel in wafer["kernels"]]
+    assert sorted(names) == sorted(kernel.name for kernel in generate("tiny").kernels)
+
+
+def test_ctrl_c_before_the_first_layout_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def press(line: StatusLine) -> StatusLine:
+        signal.raise_signal(signal.SIGINT)
+        return line
+
+    monkeypatch.setattr(StatusLine, "__enter__", press)
+    assert run("preset=tiny", "time_limit=600", f"output={tmp_path}/layout.txt") == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,10 +108,10 @@ def test_front_goes_on_where_an_interval_has_no_mapping(monkeypatch: pytest.Monk
     """The fft has too many instructions for ii 1; a mapper may also run out of time."""
     real = report.map_program
 
-    def no_luck(program: Program, device: Device, options: MapOptions, *, values: bool) -> Result:
+    def no_luck(program: Program, device: Device, options: MapOptions, **others: Any) -> Result:
         if device.ii == 3:
             raise NotFoundError("no mapping in time")
-        return real(program, device, options, values=values)
+        return real(program, device, options, **others)
 
     monkeypatch.setattr(report, "map_program", no_luck)
     front = find_front(fft(), Device(ii=4), MapOptions("list", time_limit=0.01))
@@ -159,7 +160,7 @@ def test_repair_moves_only_what_is_free() -> None:
     start = random_mapping(problem, Budget(5.0, 1), 0).mapping
     assert start is not None
     free = {cluster: cluster < 10 for cluster in range(15)}
-    better = repair(problem, start, free, 5.0, 0, 1)
+    better = repair(problem, start, free, Budget(5.0), 0, 1)
     assert better is not None
     require_legal(problem, better)
     kept = [n for n in range(15) if not free[int(problem.tables.cluster[n])]]

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from costmodel.train_mapper import main as train_main
 from placer.config import run_command
+from placer.streaming import annealing, construct, exact, report
 from placer.streaming.__main__ import main
 from placer.streaming.check import check
 from placer.streaming.device import Device
 from placer.streaming.program_file import load_program
+from placer.streaming.result_file import FrontPoint
+from placer.streaming.rl import sample
 
 ROOT = Path(__file__).resolve().parents[3]
 FFT = ROOT / "data/inputs/streaming/fft.json"
+HARD = ROOT / "data/inputs/streaming/gn60.json"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -43,6 +50,7 @@ def test_every_mapper_maps_the_fft(
     assert verdict.is_legal
     assert verdict.cycles == document["cycles"] >= document["bound"]
     assert list(verdict.start) == document["start"]
+    assert document["is_interrupted"] is False
     entries = [entry for tile in document["spoke_ram"] for entry in tile["entries"]]
     assert sorted(entry["instruction"] for entry in entries) == list(range(17))
     assert output.with_suffix(".png").stat().st_size > 5_000
@@ -62,6 +70,75 @@ def test_front_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert [(point["ii"], point["cycles"] is None) for point in front] == [
         (1, True), (2, False), (3, False),
     ]  # fmt: skip
+
+
+def with_ctrl_c(real: Callable[..., object]) -> Callable[..., object]:
+    """The same function; Ctrl-C comes when it returns for the first time."""
+    presses = iter([signal.SIGINT])
+
+    def call(*arguments: object, **options: object) -> object:
+        result = real(*arguments, **options)
+        for number in presses:
+            signal.raise_signal(number)
+        return result
+
+    return call
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mapper", "seconds", "module", "name"),
+    [
+        ("sa", 600, annealing, "_anneal_moves"),
+        ("exact", 600, exact, "wait"),
+        ("auto", 2, exact, "wait"),
+        ("rl", 600, sample, "sample_once"),
+    ],
+)
+def test_ctrl_c_writes_the_best_so_far(
+    mapper: str,
+    seconds: int,
+    module: ModuleType,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output = tmp_path / "m.json"
+    monkeypatch.setattr(module, name, with_ctrl_c(getattr(module, name)))
+    given = (f"graph={HARD}", "tiles=64", f"mapper={mapper}", f"time_limit={seconds}")
+    code, out, err = run(capsys, *given, "workers=1", f"output={output}")
+    assert (code, err) == (130, "interrupted\n")
+    assert "gn60: 60 instructions" in out
+    document = json.loads(output.read_text())
+    assert document["is_interrupted"] is True
+    verdict = check(load_program(HARD), Device(tiles=64), document["tile"], document["spoke"])
+    assert verdict.is_legal
+    assert verdict.cycles == document["cycles"]
+
+
+def test_ctrl_c_before_the_first_mapping_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dead_end = with_ctrl_c(lambda *_: None)
+    monkeypatch.setattr(construct, "_construct_many", dead_end)
+    given = (f"graph={FFT}", "mapper=sa", f"output={tmp_path / 'm.json'}")
+    assert run(capsys, *given) == (130, "", "interrupted\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_front_is_sought_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "m.json"
+    monkeypatch.setattr(report, "FrontPoint", with_ctrl_c(FrontPoint))
+    given = (f"graph={FFT}", "mapper=list", "time_limit=0.05", "front=true", f"output={output}")
+    code, _, err = run(capsys, *given)
+    assert (code, err) == (130, "interrupted\n")
+    document = json.loads(output.read_text())
+    assert document["is_interrupted"] is True
+    assert "front" not in document
 
 
 PAIR = {"SEInstUse": ["t"], "ops": ["send"], "Predecessors": [], "Successors": []}
