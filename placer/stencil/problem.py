@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,7 @@ class Problem:
         if self.heat.shape != lattice_shape(self.volume):
             raise InputError(
                 f"{self.heat.size:,} heat values; a volume of {_by(self.volume)} needs "
-                f"{int(np.prod(lattice_shape(self.volume))):,} (one per lattice point)"
+                f"{math.prod(lattice_shape(self.volume)):,} (one per lattice point)"
             )
         bad = ~((self.heat >= 0) & (self.heat <= 1))
         if bad.any():

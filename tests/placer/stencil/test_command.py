@@ -80,6 +80,7 @@ def test_generated_inputs_are_written_with_their_solutions(
     ("text", "message"),
     [
         ("2\n1 1\n4 4\n1 0\n1\n1\n1\n", "3 heat values; a volume of 1 x 1 needs 4"),
+        ("3\n2000000000 2000000000 2000000000\n4 4\n1 0\n1\n", "needs 8,000,000,012,000,000,006,"),
         ("2\n1 1\n4 4\n1 0\n1\n1\n1\n-0.5\n", "heat value 4 is -0.5"),
         ("2\n7 3\n2 2\n1 0\n" + "1\n" * 32, "PEs needed 16, the fabric has 4"),
     ],
