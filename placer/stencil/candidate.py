@@ -102,8 +102,14 @@ def _between(low: tuple[float, float], high: tuple[float, float], max_pes: int) 
     return float(low[0] * (high[0] / low[0]) ** min(max(share, MARGIN), 1 - MARGIN))
 
 
-def finer(plan: Plan) -> Plan:
-    """The same tiles with one more level below them, to which leftover PEs can go."""
+def finer(found: Found, max_pes: int) -> Plan:
+    """The same tiles with one more level below them, to which leftover PEs can go.
+
+    Where all of them can be split, tiles of half the size come instead.
+    """
+    plan = found.plan
+    if found.base[1] * 2**found.partition.pyramid.dimension <= max_pes:
+        return replace(plan, sampling=2 * plan.sampling)
     return Plan(2 * plan.sampling, plan.spare_levels + 1, 2 * plan.finest_limit, plan.accuracy)
 
 

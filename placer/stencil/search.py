@@ -6,6 +6,7 @@ stopped after any of them, and what it has found never gets worse.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,7 +34,8 @@ NUM_FINALISTS = 3
 FIRST_SWEEPS = 12
 MAX_SWEEPS = 12_000
 MAX_CELLS = 60_000_000  # of a sampling: 600 MB
-LEAST_CELLS, CELLS_PER_PE = 200_000, 1_000  # likewise, for small fabrics
+LEAST_CELLS, CELLS_PER_PE = 200_000, 1_000  # with heat, likewise, for small fabrics
+LEAST_SHARE = 1e-6  # of cells with heat that is told from none
 SOON_CELLS, SOON_CELLS_PER_PE = (2_000_000, 16_000_000), 50  # of the first plans
 QUICK_CELLS = 6_000_000  # of a sampling that is polished before finer ones are tried
 SOON_PLANS, NUM_PLANS = 8, 48
@@ -83,7 +85,8 @@ def search(
 
     Ends when the next step cannot be afforded; the first partition is found at any price.
     """
-    sequence = _Sequence(problem, summary, max_pes, seed, budget)
+    max_cells = most_cells(problem, summary, max_pes)
+    sequence = _Sequence(problem, summary, max_pes, max_cells, seed, budget)
     for cells, act in sequence.steps():
         if sequence.found and not budget.affords(cells):
             return
@@ -94,6 +97,13 @@ def search(
             yield sequence.found[0].partition
 
 
+def most_cells(problem: Problem, summary: HeatSummary, max_pes: int) -> int:
+    """Of a sampling: finer ones are not worth their time. Cells without heat do not count."""
+    hot_share = float(summary.volume.sum()) / math.prod(problem.volume)
+    hot_cells = max(LEAST_CELLS, CELLS_PER_PE * max_pes)
+    return min(MAX_CELLS, round(hot_cells / max(hot_share, LEAST_SHARE)))
+
+
 @dataclass(slots=True, eq=False)
 class _Sequence:
     """The steps in their order; later ones depend on what earlier ones have found."""
@@ -101,6 +111,7 @@ class _Sequence:
     problem: Problem
     summary: HeatSummary
     max_pes: int
+    max_cells: int
     seed: int
     budget: Budget
     found: list[Found] = field(default_factory=list)  # the best of each pyramid, best first
@@ -120,11 +131,11 @@ class _Sequence:
         more, then all that may be better, then long anneals.
         """
         least, most = SOON_CELLS
-        soon = min(most, max(least, SOON_CELLS_PER_PE * self.max_pes), self._max_cells)
+        soon = min(most, max(least, SOON_CELLS_PER_PE * self.max_pes), self.max_cells)
         yield from self._planned(SOON_PLANS, soon, ESTIMATE_SLACK)
         polished: Found | None = None
         for slack in (CLEARLY, ESTIMATE_SLACK):
-            yield from self._planned(NUM_PLANS, self._max_cells, slack)
+            yield from self._planned(NUM_PLANS, self.max_cells, slack)
             best = self.found[0] if self.found else None
             is_quick = best is not None and self._num_cells(best.plan) <= QUICK_CELLS
             if best is not polished and (is_quick or slack == ESTIMATE_SLACK):
@@ -161,7 +172,7 @@ class _Sequence:
             yield self._num_cells(plan), partial(self._learn, plan, results)
             for result in results:
                 if self._promises_more(result):
-                    yield self._evaluation(finer(result.plan))
+                    yield self._evaluation(finer(result, self.max_pes))
 
     def _learn(self, plan: Plan, results: list[Found]) -> Found | None:
         """Evaluate a plan, and learn how far its estimate was off."""
@@ -177,21 +188,21 @@ class _Sequence:
 
         Without one only tiles that are not the hottest can be split, which yields little.
         """
-        plan = finer(result.plan)
+        plan = finer(result, self.max_pes)
         value, pes = result.base
         promised = value + (self.max_pes - pes) * SPLIT_YIELD[self.problem.dimension]
         best = max(result.partition.accuracy, self.found[0].partition.accuracy)
         is_full = result.partition.used_pes >= FULL * self.max_pes
         return (
             promised > best * (FINER_GAIN if is_full else 1.0)
-            and self._num_cells(plan) <= self._max_cells
+            and self._num_cells(plan) <= self.max_cells
             and (plan.sampling, plan.spare_levels) not in self.tried
         )
 
     def _filled_up(self) -> Iterator[Step]:
         """Finer levels for the best, until the fabric is full."""
         while self._promises_more(self.found[0]):
-            yield self._evaluation(finer(self.found[0].plan))
+            yield self._evaluation(finer(self.found[0], self.max_pes))
 
     def _polished(self) -> Iterator[Step]:
         """Finer levels, short anneals and other offsets of the best."""
@@ -232,8 +243,3 @@ class _Sequence:
     def _is_over(self) -> bool:
         """Steps after the first partition are given up when time is over."""
         return bool(self.found) and self.budget.is_over()
-
-    @property
-    def _max_cells(self) -> int:
-        """Finer samplings are not worth their time."""
-        return min(MAX_CELLS, max(LEAST_CELLS, CELLS_PER_PE * self.max_pes))

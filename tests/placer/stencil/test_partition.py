@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placer.annealing.random import rng_state
-from placer.stencil.candidate import lowest_limit
+from placer.stencil.candidate import evaluate, finer, lowest_limit
 from placer.stencil.filling import fill_by_yield, make_heap
 from placer.stencil.generate import INPUTS, ball, flat, hollow_sphere, make_problem, torus
 from placer.stencil.leaves import find_tiles, netlist_of
@@ -20,7 +20,7 @@ from placer.stencil.problem import Problem, sampling_unit
 from placer.stencil.pyramid import STRADDLES, Pyramid, build_pyramid
 from placer.stencil.scoring import score
 from placer.stencil.scoring_kernels import tile_terms
-from placer.stencil.search import search
+from placer.stencil.search import most_cells, search
 from placer.stencil.tree import count
 from placer.stencil.wires import wire_cost
 
@@ -150,6 +150,20 @@ def test_plans_of_a_flat_volume_begin_with_the_sampling_that_fits_exactly() -> N
     plans = make_plans(problem, summarise(problem), problem.num_pes, 10**7)
     assert plans[0].sampling == 10
     assert plans[0].accuracy == pytest.approx(1.0)
+
+
+def test_cells_without_heat_do_not_limit_the_sampling() -> None:
+    dense, spot = flat((64, 64), (20, 20)), ball((64, 64), (20, 20), (10, 10), 1.0, floor=0.0)
+    assert most_cells(dense, summarise(dense), 400) == 400_000
+    assert most_cells(spot, summarise(spot), 400) > 20_000_000
+
+
+def test_leftover_pes_go_to_smaller_tiles_or_to_a_finer_level() -> None:
+    found = evaluate(flat((2, 2), (4, 4)), Plan(10, 0, 1.0, 0.0), (0, 0, 0), 16)
+    assert found is not None
+    assert found.base == (4.0, 4.0)
+    assert finer(found, 16) == Plan(20, 0, 1.0, 0.0)  # all four can be split
+    assert finer(found, 15) == Plan(20, 1, 2.0, 0.0)
 
 
 @pytest.mark.slow
