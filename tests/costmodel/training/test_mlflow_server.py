@@ -27,7 +27,7 @@ from costmodel.training.run import run
 from tests.costmodel.dataset.samples import small_fabric
 from tests.costmodel.training.tiny import settings
 
-START_SECONDS = 120
+START_SECONDS = 240
 
 # MLflow and what it imports warn of themselves.
 pytestmark = [
