@@ -60,7 +60,8 @@ def test_costs_of_placers_and_mappers_refuse_models_of_the_other_kind(tmp_path: 
 
 def test_a_model_that_was_sent_to_another_process_is_still_of_its_kind() -> None:
     sent: Model = pickle.loads(pickle.dumps(model_of()))
-    LearnedMappingCost(sent)
+    assert sent.digest() == model_of().digest()
+    assert LearnedMappingCost(sent) is not None  # not refused
 
 
 def test_adapting_ends_with_one_line(

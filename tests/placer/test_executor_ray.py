@@ -17,12 +17,12 @@ from placer.errors import InputError
 from placer.executor import ExecutorKind, TaskFailedError, WorkerCrashError, run_tasks
 from tests.placer.test_executor import (
     ShardTask,
-    check_interrupt,
     collect,
     die_always,
     die_once,
     expected,
     fail_on_three,
+    interrupted,
     make_shard,
     tasks_of,
     thread_settings,
@@ -121,7 +121,7 @@ def test_a_node_lost_in_the_middle_changes_nothing(cluster: Any, tmp_path: Path)
 
 
 def test_a_cluster_started_for_the_run_goes_with_it_also_by_interrupt(tmp_path: Path) -> None:
-    check_interrupt(tmp_path, RAY)
+    assert interrupted(tmp_path, RAY) == ("interrupted\n", "", 0)
 
 
 def test_workers_of_a_cluster_run_single_threaded(cluster: Any) -> None:
