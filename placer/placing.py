@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -221,15 +222,15 @@ def _place(
         decision, routing = reroute(fabric, netlist, problem.cost, decision)
     check(fabric, netlist, decision)
     begin = time.perf_counter()
-    result = _judge(config, problem, decision)
+    start, result = _judge(problem, best.start, decision)
     num_steps = affordable_steps(best.result.seconds, time.perf_counter() - begin)
     return PlacedSection(
         section,
         search,
         decision,
         routing,
-        start=_judge(config, problem, best.start),
-        result=result,
+        start,
+        result,
         steps=_judge_steps(problem, best.replay, num_steps),
     )
 
@@ -237,19 +238,25 @@ def _place(
 def affordable_steps(search_seconds: float, judge_seconds: float) -> int:
     """How many placements on the way are simulated: none where one takes long, as on `large`.
 
-    `judge_seconds` is what the result took, which is simulated for longer than they are.
+    `judge_seconds` is what start and result took, which are simulated for longer than they are.
     """
     budget = max(STEP_SECONDS, STEP_SHARE * search_seconds)
     return min(MAX_STEPS, int(budget / judge_seconds))
 
 
-def _judge(config: PlaceConfig, problem: Problem, decision: Decisions) -> Figures:
-    netlist = problem.netlist
-    return Figures(
-        energy=energy_of(problem.cost, netlist, decision),
-        predicted=float(problem.cost.score(netlist, decision)[0]),
-        measurement=simulate(config.fabric, netlist, decision, PRECISE_LIMITS)[0],
-    )
+def _judge(problem: Problem, *decisions: Decisions) -> list[Figures]:
+    """Long simulations, one thread each: most of the time that a section takes on `large`."""
+    fabric, netlist, cost = problem.fabric, problem.netlist, problem.cost
+    with ThreadPoolExecutor(len(decisions)) as pool:
+        measured = [pool.submit(simulate, fabric, netlist, d, PRECISE_LIMITS) for d in decisions]
+    return [
+        Figures(
+            energy=energy_of(cost, netlist, decision),
+            predicted=float(cost.score(netlist, decision)[0]),
+            measurement=future.result()[0],
+        )
+        for decision, future in zip(decisions, measured, strict=True)
+    ]
 
 
 def _judge_steps(problem: Problem, replay: Sequence[Snapshot], number: int) -> tuple[Step, ...]:

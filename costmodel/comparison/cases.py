@@ -25,6 +25,11 @@ class Case:
     def name(self) -> str:
         return self.netlist.name
 
+    @property
+    def work(self) -> int:
+        """Cycles at the bound, of all samples."""
+        return self.samples * self.netlist.bound_cycles
+
 
 @dataclass(frozen=True, slots=True)
 class Unseen:

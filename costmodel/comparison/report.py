@@ -1,8 +1,9 @@
 """Tables and pictures of a comparison.
 
 Within a netlist the median over seeds counts; netlists of a group are put together by the geometric
-mean of their gains over the base. The gap is what the limit (the simulator in the loop, with more
-time) gains over the base; share = log gain of a method / log gain of the limit.
+mean of their gains over the base. `in sum` is the gain in the time of one sample of each netlist,
+for a model that of one input through all its sections. The gap is what the limit (the simulator in
+the loop, with more time) gains over the base; share = log gain of a method / log gain of the limit.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from placer.study.tables import csv_table, markdown_table
 FloatArray = NDArray[np.float64]
 
 HEADER = [
-    "group", "method", "netlists", "seeds", "throughput", "over base", "spread over seeds",
-    "worst netlist", "share of the gap", "RE of prediction", "seconds", "searches",
+    "group", "method", "netlists", "seeds", "throughput", "over base", "in sum",
+    "spread over seeds", "worst netlist", "share of the gap", "RE of prediction", "seconds",
+    "searches",
 ]  # fmt: skip
 FILES = ("report.md", "report.html", "placements.csv", "gain.png", "predicted.png")
 VALUES_HEADER = [
@@ -43,13 +45,18 @@ class Scores:
     method: str
     throughput: dict[str, FloatArray]  # by netlist, over seeds
     predicted: dict[str, FloatArray]
-    samples: dict[str, int]
+    work: dict[str, int]  # cycles at the bound: of a sample, or of all that a model input needs
     seconds: float  # median
     searches: float  # median
 
     @property
     def medians(self) -> dict[str, float]:
         return {name: float(np.median(values)) for name, values in self.throughput.items()}
+
+    @property
+    def cycles(self) -> float:
+        """Of all netlists one after the other."""
+        return sum(self.work[name] / median for name, median in self.medians.items())
 
     @property
     def relative_error(self) -> float:
@@ -77,7 +84,7 @@ def _scores(group: str, method: str, items: list[Finished]) -> Scores:
         method,
         throughput=_column(by_netlist, "throughput"),
         predicted=_column(by_netlist, "predicted"),
-        samples={name: own[0].job.case.samples for name, own in by_netlist.items()},
+        work={name: own[0].job.case.work for name, own in by_netlist.items()},
         seconds=float(np.median([item.placed.seconds for item in items])),
         searches=float(np.median([item.placed.searches for item in items])),
     )
@@ -108,10 +115,11 @@ def summary_rows(board: Sequence[Scores], base: str, limit: str) -> list[list[st
 def _row(scores: Scores, base: Scores | None, limit: Scores | None) -> list[str]:
     medians = list(scores.medians.values())
     spreads = [float((v.max() - v.min()) / np.median(v)) for v in scores.throughput.values()]
-    over, worst, share = "", "", ""
+    over, in_sum, worst, share = "", "", "", ""
     if base is not None:
         gain = gains(scores, base)
         over, worst = f"{np.expm1(gain.mean()):+.1%}", f"{np.expm1(gain.min()):+.1%}"
+        in_sum = f"{base.cycles / scores.cycles - 1:+.1%}"
         whole = 0.0 if limit is None else float(gains(limit, base).mean())
         share = f"{gain.mean() / whole:.0%}" if whole > 0 else ""
     return [
@@ -121,6 +129,7 @@ def _row(scores: Scores, base: Scores | None, limit: Scores | None) -> list[str]
         str(max(len(values) for values in scores.throughput.values())),
         f"{np.mean(medians):.3f}",
         over,
+        in_sum,
         f"{np.mean(spreads):.1%}",
         worst,
         share,
@@ -157,7 +166,9 @@ def write_report(
     rows = summary_rows(board, base, limit)
     legend = (
         f"Base: `{base}`. Limit: `{limit}`. Throughput: mean over netlists of the median over "
-        "seeds, 1 is the bound. Over base: geometric mean over netlists."
+        "seeds, 1 is the bound. Over base: geometric mean over netlists; in sum: by the time of a "
+        "sample of each, for a model of one input through all sections. Spread over seeds: largest "
+        "less smallest, to the median."
     )
     text = (
         f"# Comparison in simulation\n\nCommand: `{command}`\n\n{legend}\n\n"

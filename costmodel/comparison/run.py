@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -117,8 +118,9 @@ def _read(path: Path, origin: dict[str, Any]) -> Placed | None:
     """None when there is no whole result of this very job."""
     try:
         document = json.loads(read_text(path))
-        result = document.pop("result")
-        return Placed(**result) if document == origin else None
+        placed = Placed(**document.pop("result"))
+        is_sound = all(math.isfinite(value) for value in asdict(placed).values())
+        return placed if is_sound and document == origin else None
     except (InputError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -78,3 +80,17 @@ def test_elsewhere_it_comes_at_once() -> None:
         interrupted_in(f"{NUMBA}/core/compiler.py", "compile")()
         reached = True
     assert not reached
+
+
+@pytest.mark.slow
+def test_a_command_that_is_still_importing_ends_without_a_traceback() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "placer.place"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "omegaconf" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        last = process.stderr.readlines()
+    assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
+    assert last[-1] == "interrupted\n"
+    assert not any("Traceback" in line for line in last)

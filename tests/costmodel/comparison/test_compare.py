@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from costmodel.compare import CompareConfig, main
+from costmodel.comparison import run
 from costmodel.comparison.cases import Case, Models, Unseen
 from costmodel.comparison.methods import Method, Placed
 from costmodel.comparison.report import HEADER, scores_of, summary_rows, write_report
@@ -40,6 +41,7 @@ def finished(case: Case, name: str, seed: int, throughput: float, predicted: flo
 @pytest.mark.slow
 def test_gains_share_and_error_by_hand() -> None:
     one, two = cases()
+    two = replace(two, samples=7)
     board = scores_of(
         [
             *(finished(one, "rules", k, value, 1.0) for k, value in enumerate((0.4, 0.5, 0.8))),
@@ -55,6 +57,8 @@ def test_gains_share_and_error_by_hand() -> None:
     assert (rules["netlists"], rules["seeds"], rules["throughput"]) == ("2", "3", "0.500")
     assert rules["spread over seeds"] == "40.0%", "mean of (0.8 - 0.4) / 0.5 and 0"
     assert model["over base"] == f"{np.sqrt(0.6 / 0.5) - 1:+.1%}"
+    whole = (one.work / 0.5 + two.work / 0.5) / (one.work / 0.6 + two.work / 0.5)
+    assert model["in sum"] == f"{whole - 1:+.1%}"
     assert model["worst netlist"] == "+0.0%" and model["RE of prediction"] == "0.100"
     assert model["share of the gap"] == f"{np.log(0.6 / 0.5) / np.log(0.72 / 0.5):.0%}"
     assert truth["share of the gap"] == "100%"
@@ -159,3 +163,26 @@ def test_wrong_input_is_explained(
     with pytest.raises(SystemExit) as stop:
         run_command(main, "compare", arguments)
     assert stop.value.code == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", [float("nan"), "fast", None])
+def test_a_damaged_value_is_computed_again(
+    value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = list[Job]()
+
+    def run_tasks(_: object, tasks: list[Job], **__: object) -> list[tuple[int, Placed]]:
+        computed.extend(tasks)
+        return [(k, Placed(0.5, 0.5, 1.0, 1)) for k in range(len(tasks))]
+
+    monkeypatch.setattr(run, "run_tasks", run_tasks)
+    jobs = jobs_of(cases()[:1], {"rules": method()}, 1.0, 1)
+    options = {"executor": ExecutorKind.LOCAL, "workers": 1}
+    run_jobs(jobs, tmp_path, **options)
+    (path,) = (tmp_path / JOBS_FOLDER).iterdir()
+    document = json.loads(path.read_text())
+    document["result"]["throughput"] = value
+    path.write_text(json.dumps(document))
+    (found,) = run_jobs(jobs, tmp_path, **options)
+    assert len(computed) == 2
+    assert found.placed.throughput == 0.5
