@@ -221,6 +221,10 @@ def test_other_pages_open(browser: Any, tmp_path: Path, make: Any) -> None:
     WebDriverWait(browser, 60).until(  # the driver may return before the event has ended
         lambda page: page.execute_script("return performance.timing.loadEventEnd") > 0
     )
+    timing = "const [page] = performance.getEntriesByType('navigation'); return page.loadEventEnd"
+    size, milliseconds = path.stat().st_size, browser.execute_script(timing)
+    print(f"{make.__name__}: {size / 1e6:.2f} MB, opened in {milliseconds:.0f} ms")  # pytest -s
+    assert size < 5e6
     assert browser.execute_script("return window.broken") is None
     unit(browser, 0).send_keys(Keys.ENTER)
     assert data_of(browser)["units"][0]["name"] in facts(browser)
