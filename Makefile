@@ -70,13 +70,16 @@ data/dataset_sections/splits.json: | $(STAMP)
 data/model_large/tuned_100.pt: | data/model/flow.pt data/dataset_sections/splits.json
 	$(PYTHON) -m costmodel.adapt data=data/dataset_sections tuned=[1.0] scratch=[] seeds=[0] output=data/model_large
 
+data/model_guha_large/tuned_100.pt: | data/model_guha/guha.pt data/dataset_sections/splits.json
+	$(PYTHON) -m costmodel.adapt data=data/dataset_sections model_file=data/model_guha/guha.pt tuned=[1.0] scratch=[] seeds=[0] output=data/model_guha_large
+
 data/dataset_v2/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset fabric=small_v2 output=data/dataset_v2
 
 evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] ablations=[]" (conf/evaluate.yaml)
 	$(PYTHON) -m costmodel.evaluate $(ARGS)
 
-compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
+compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt data/model_guha_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
 	$(PYTHON) -m costmodel.compare $(ARGS)
 
 adapt: data/model/flow.pt data/dataset_v2/splits.json  ## a model of small learns small_v2 from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)

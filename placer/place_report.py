@@ -136,7 +136,8 @@ def _write_section(config: PlaceConfig, placed: PlacedSection, command: str) -> 
             measurement=placed.result.measurement, title=netlist.name,
         )  # fmt: skip
         draw_curve(curve, Path(f"{stem}.curve.{suffix}"), netlist.name)
-    write_atomic(Path(f"{stem}.html"), placing_page(config, placed, command).to_html())
+    page = placing_page(config, placed, command).to_html(is_interrupted=placed.is_interrupted)
+    write_atomic(Path(f"{stem}.html"), page)
 
 
 def _plain(value: Any) -> str:

@@ -155,8 +155,8 @@ class Page:
     config: dict[str, Any]
     sections: Sequence[Section]
 
-    def to_html(self) -> str:
-        """The text of the file."""
+    def to_html(self, *, is_interrupted: bool = False) -> str:
+        """The text of the file; it says so when the search was cut off."""
         style = asset("page.css")
         script = asset("look.js") + asset("fabric.js") + asset("boxes.js")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -169,6 +169,7 @@ class Page:
             f'<li><a href="#section{number}">{escape(section.heading)}</a></li>'
             for number, section in enumerate(sections)
         )
+        ending = "<p>Cut off by Ctrl-C: the best so far.</p>" if is_interrupted else ""
         body = "".join(_section(number, section) for number, section in enumerate(sections))
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -176,7 +177,7 @@ class Page:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f'<title>{escape(self.title)}</title>\n<link rel="icon" href="data:,">\n'
             f"<style>\n{style}</style>\n</head>\n<body>\n"
-            f"<header><h1>{escape(self.title)}</h1><p>{escape(self.subtitle)}</p>"
+            f"<header><h1>{escape(self.title)}</h1><p>{escape(self.subtitle)}</p>{ending}"
             f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n'
             f"<main>\n{body}</main>\n<script>{script}</script>\n</body>\n</html>\n"
         )

@@ -97,7 +97,8 @@ def write(
     ]
     text = to_json(results, settings, is_interrupted=is_interrupted)
     write_atomic(output.with_suffix(".json"), text)
-    write_atomic(output.with_suffix(".html"), layout_page(parts, settings, command).to_html())
+    page = layout_page(parts, settings, command).to_html(is_interrupted=is_interrupted)
+    write_atomic(output.with_suffix(".html"), page)
     return [*paths, output.with_suffix(".json"), output.with_suffix(".html")]
 
 

@@ -101,7 +101,7 @@ def write(
         command = command_line("placer.stencil")
         objective = make_objective(config.objective, problem)
         page = solution_page(name, problem, mapping, objective, volume, command, asdict(config))
-        write_atomic(path.with_suffix(PAGE_SUFFIX), page.to_html())
+        write_atomic(path.with_suffix(PAGE_SUFFIX), page.to_html(is_interrupted=is_interrupted))
     return path
 
 

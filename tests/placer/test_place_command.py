@@ -290,6 +290,7 @@ def test_ctrl_c_writes_the_best_so_far(
     assert result["is_interrupted"]
     assert result["sections"][0]["status"] == "interrupted"
     assert (tmp_path / f"{STEM}.decision.json").is_file()
+    assert "Cut off by Ctrl-C" in (tmp_path / f"{STEM}.html").read_text(encoding="utf-8")
 
 
 class TellingCost(RandomCost):

@@ -108,6 +108,7 @@ def test_ctrl_c_writes_the_best_so_far(
     assert "written: " in text.out
     document = json.loads(output.with_suffix(".json").read_text())
     assert document["is_interrupted"] is True
+    assert "Cut off by Ctrl-C" in output.with_suffix(".html").read_text(encoding="utf-8")
     names = [kernel["name"] for wafer in document["wafers"] for kernel in wafer["kernels"]]
     assert sorted(names) == sorted(kernel.name for kernel in generate("tiny").kernels)
 

@@ -146,6 +146,7 @@ def test_ctrl_c_writes_the_best_so_far(capsys: pytest.CaptureFixture[str], tmp_p
     problem = read_problem(output.with_suffix(".in"))
     assert score(problem, read_solution(output, 3)).total > 0.4
     assert json.loads(output.with_suffix(".json").read_text())["is_interrupted"] is True
+    assert "Cut off by Ctrl-C" in output.with_suffix(".html").read_text(encoding="utf-8")
 
 
 def check(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Run:

@@ -138,6 +138,7 @@ def test_ctrl_c_while_the_front_is_sought_keeps_what_is_finished(
     assert (code, err) == (130, "interrupted\n")
     document = json.loads(output.read_text())
     assert document["is_interrupted"] is True
+    assert "Cut off by Ctrl-C" in output.with_suffix(".html").read_text(encoding="utf-8")
     assert "front" not in document
 
 
