@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.select import Select  # noqa: E402
 from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
 
+log = logging.getLogger(__name__)
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -223,7 +225,7 @@ def test_other_pages_open(browser: Any, tmp_path: Path, make: Any) -> None:
     )
     timing = "const [page] = performance.getEntriesByType('navigation'); return page.loadEventEnd"
     size, milliseconds = path.stat().st_size, browser.execute_script(timing)
-    print(f"{make.__name__}: {size / 1e6:.2f} MB, opened in {milliseconds:.0f} ms")  # pytest -s
+    log.info("%s: %.2f MB, opened in %.0f ms", make.__name__, size / 1e6, milliseconds)
     assert size < 5e6
     assert browser.execute_script("return window.broken") is None
     unit(browser, 0).send_keys(Keys.ENTER)
