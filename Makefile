@@ -74,7 +74,7 @@ data/model_guha_large/tuned_100.pt: | data/model_guha/guha.pt data/dataset_secti
 	$(PYTHON) -m costmodel.adapt data=data/dataset_sections model_file=data/model_guha/guha.pt tuned=[1.0] scratch=[] seeds=[0] output=data/model_guha_large
 
 data/dataset_v2/splits.json: | $(STAMP)
-	$(PYTHON) -m costmodel.dataset fabric=small_v2 output=data/dataset_v2
+	$(PYTHON) -m costmodel.dataset fabric=small_v2 seed=2 output=data/dataset_v2
 
 evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] ablations=[]" (conf/evaluate.yaml)
 	$(PYTHON) -m costmodel.evaluate $(ARGS)

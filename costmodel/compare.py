@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from costmodel.comparison.cases import Models, Unseen
 from costmodel.comparison.methods import Method
 from costmodel.comparison.report import HEADER, publish, write_report
-from costmodel.comparison.run import Finished, Job, jobs_of, run_jobs
+from costmodel.comparison.run import Finished, Job, jobs_of, require_cost_models, run_jobs
 from placer.command import command_line, make_console
 from placer.config import compose_config, run_command, to_dataclass
 from placer.errors import InputError
@@ -77,15 +77,18 @@ def main(config: DictConfig) -> None:
         if folder is not None:
             require_folder(folder)
     console = make_console()
-    methods, model_methods = map(settings.chosen, (settings.methods, settings.model_methods))
+    unseen_methods, model_methods = map(settings.chosen, (settings.methods, settings.model_methods))
     parts = (
-        (settings.unseen.cases(settings.fabric), methods, settings.seconds),
+        (settings.unseen.cases(settings.fabric), unseen_methods, settings.seconds),
         (settings.models.cases(settings.model_fabric), model_methods, settings.model_seconds),
     )
     command = command_line("costmodel.compare")
     finished, rows = list[Finished](), list[list[str]]()
-    for cases, methods, seconds in parts:  # a report after each
-        jobs = jobs_of(list(cases), methods, seconds, settings.seeds)
+    to_do = [
+        jobs_of(list(cases), methods, seconds, settings.seeds) for cases, methods, seconds in parts
+    ]
+    require_cost_models([job for jobs in to_do for job in jobs])
+    for jobs in to_do:  # a report after each
         if jobs:
             finished += _run(jobs, settings, console)
             rows = write_report(

@@ -27,7 +27,7 @@ from costmodel.dataset.loader import Dataset
 from costmodel.dataset.records import NetlistSamples
 from costmodel.dataset.report_figures import png
 from costmodel.dataset.search import Found
-from costmodel.labelled import Selection, open_labelled
+from costmodel.labelled import LongArray, Selection, open_labelled
 from costmodel.learned import LearnedCost
 from costmodel.liked import SearchConfig, Searched, SearchJob, search_netlist
 from costmodel.model import Model
@@ -41,7 +41,7 @@ from placer.files import make_folder, require_folder, write_atomic
 from placer.simulation.engine import Outcome
 from placer.study.tables import csv_table, markdown_table, screen_table
 
-HEADER = ["round", "labels", "RE of favourites", "favourite", "best found", "regret"]
+HEADER = ["round", "labels learned", "RE of favourites", "favourite", "best found", "regret"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class ImproveConfig:
     unseen: Unseen
     models: Models
     rounds: int
+    new_share: float
     search: SearchConfig
     loss: LossConfig
     trainer: TrainerConfig
@@ -69,6 +70,8 @@ class ImproveConfig:
             raise InputError(
                 f"rounds={self.rounds}, search.labels={self.search.labels}; allowed 1 or more"
             )
+        if not 0 < self.new_share < 1:
+            raise InputError(f"new_share={self.new_share}; allowed: above 0, below 1")
 
 
 @dataclass(slots=True)
@@ -169,24 +172,37 @@ def _tune(config: ImproveConfig, model: Model, targets: list[Target], number: in
     base = open_labelled(config.data, config.cache)
     extend_dataset(Dataset.open(config.data, [base.fabric]), samples, base.fabric, folder / "data")
     data = open_labelled(folder / "data", config.cache)
+    ids = repeat_new(data.netlist, int(base.netlist.max()) + 1, config.new_share)
     learning = TrainConfig(model.config, config.loss, config.trainer)
     tuned = fit(
-        Selection(data, np.arange(len(data))), learning, config.seed, folder / "checkpoints",
+        Selection(data, ids), learning, config.seed, folder / "checkpoints",
         start=model, show_progress=True,
     )  # fmt: skip
     tuned.save(folder / "model.pt")
     return tuned
 
 
+def repeat_new(netlist: LongArray, num_old: int, share: float) -> LongArray:
+    """Decisions of an epoch, rising: all, and those of new netlists as often as makes the share.
+
+    `netlist` [num_decisions]: the first `num_old` are those that the model was trained with.
+    """
+    everyone, new = np.arange(len(netlist)), np.flatnonzero(netlist >= num_old)
+    num_seen = len(netlist) - len(new)
+    times = max(1, round(share / (1 - share) * num_seen / len(new)))
+    return np.sort(np.concatenate([everyone, *[new] * (times - 1)]))
+
+
 def rows_of(results: list[RoundResult]) -> list[list[str]]:
     """A row per round; regret is told against the best of all rounds."""
     best = [item.best for item in results[-1].explored]
+    learned = [0, *(result.labels for result in results[:-1])]
     rows = []
-    for result in results:
+    for result, labels in zip(results, learned, strict=True):
         values = result.figures(best)
         rows.append(
             [
-                str(result.number), str(result.labels), f"{values['relative_error']:.3f}",
+                str(result.number), str(labels), f"{values['relative_error']:.3f}",
                 f"{values['favourite']:.3f}", f"{values['best_found']:.3f}",
                 f"{values['regret']:.1%}",
             ]

@@ -90,6 +90,8 @@ class LearnedCost:
         """
         locations = [location] if isinstance(location, str | Path) else location
         models = [open_model(each, tracking) for each in locations]
+        if not models:
+            raise InputError("no model file or URI was named")
         models[0].require_features(FABRIC_FEATURES)
         fabric = fabric or fabric_of(models[0].origin["fabric"])
         return cls(fabric, *models, pessimism=pessimism, tolerance=tolerance)

@@ -17,7 +17,7 @@ from placer.executor import ExecutorKind, run_tasks
 from placer.files import make_folder, read_text, require_folder, write_atomic
 
 KIND = "dataflow-costmodel comparison"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 JOBS_FOLDER = "jobs"
 
 OnProgress = Callable[[int, int], None]  # (finished jobs, all jobs)
@@ -38,14 +38,13 @@ class Job:
 
     def origin(self) -> dict[str, Any]:
         """What the result depends on, besides the machine."""
-        settings = json.dumps(asdict(self.method.settings), default=_plain, sort_keys=True)
         return {
             "kind": KIND,
             "schema": SCHEMA_VERSION,
             "netlist": self.case.netlist.fingerprint,
-            "fabric": self.case.fabric.name,
+            "fabric": _hash(asdict(self.case.fabric)),
             "method": self.name,
-            "settings": hashlib.sha256(settings.encode()).hexdigest(),
+            "settings": _hash(asdict(self.method.settings)),
             "files": _file_hashes(asdict(self.method.settings)["cost"]),
             "seconds": self.seconds * self.method.time_factor,
             "seed": self.seed,
@@ -73,6 +72,13 @@ def jobs_of(
         for name, method in methods.items()
         if method.max_seeds is None or seed < method.max_seeds
     ]
+
+
+def require_cost_models(jobs: Sequence[Job]) -> None:
+    """Raises InputError when one cannot be made: now, not when its turn comes after hours."""
+    for job in {(job.name, job.case.fabric.name): job for job in jobs}.values():
+        settings = job.method.settings
+        settings.cost.model(job.case.fabric, settings.rules, job.seed)
 
 
 def run_jobs(
@@ -136,6 +142,11 @@ def _file_hashes(options: dict[str, Any]) -> dict[str, str]:
                 except OSError as error:
                     raise InputError(f"{name}: cannot read {path}: {error.strerror}") from error
     return hashes
+
+
+def _hash(content: dict[str, Any]) -> str:
+    text = json.dumps(content, default=_plain, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _digest(origin: dict[str, Any]) -> str:

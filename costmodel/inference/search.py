@@ -94,10 +94,10 @@ def anneal_moves(
         if energy <= allowed and engine.tolerance > 0:  # where a walk stands is always exact
             take_back(engine.routes, engine.rows, engine.scratch)
             energy = -price_state(engine, state.sites, state.flow_class, 0.0)
-        if not energy <= allowed:
+        if not (energy <= allowed and math.isfinite(energy)):
             take_back(engine.routes, engine.rows, engine.scratch)
             undo(state, change)
-            if math.isnan(energy):
+            if not math.isfinite(energy):
                 return False
             refused[move, _COST] += 1
             continue

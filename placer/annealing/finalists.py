@@ -39,8 +39,8 @@ class Elite:
 class Judge:
     """Simulates placements and keeps the fastest.
 
-    Begin with one that does not depend on the cost model, so that a bad model costs time but little
-    else; it also tells how long a simulation takes.
+    Begin with one that does not depend on the cost model, if there is one, so that a bad model
+    costs time but little else; it also tells how long a simulation takes.
     """
 
     def __init__(self, fabric: Fabric, netlist: Netlist, first: Decisions) -> None:
@@ -53,17 +53,23 @@ class Judge:
         """Of a time limit, for `number` more simulations or as many as are worth it."""
         return min(number * self._seconds, JUDGING_SHARE * limit)
 
-    def judge(self, cost: CostModel, elite: Elite, number: int, seconds: float) -> None:
-        """Simulate those that the cost model likes best, `number` at most, while there is time."""
+    def judge(self, cost: CostModel, elite: Elite, number: int, seconds: float) -> Decisions:
+        """Simulate those that the cost model likes best, `number` at most, while there is time.
+
+        Returns the one that it likes best.
+        """
         energies = energies_of(cost, self._netlist, Decisions.concatenate(elite.decisions))
-        chosen = [elite.decisions[k] for k in np.argsort(energies, kind="stable")[:number]]
+        chosen: list[Decisions] = [
+            elite.decisions[k] for k in np.argsort(energies, kind="stable")[:number]
+        ]
         end = time.monotonic() + seconds
-        for done, decision in enumerate(d for d in chosen if d is not self._first):
-            if done and time.monotonic() + self._seconds > end:
+        for decision in (d for d in chosen if d is not self._first):
+            if time.monotonic() + self._seconds > end:
                 break
             throughput = self._simulate(decision)
             if throughput > self.throughput:
                 self.best, self.throughput = decision, throughput
+        return chosen[0]
 
     def _simulate(self, decision: Decisions) -> float:
         return float(self._truth.score(self._netlist, decision)[0])

@@ -64,6 +64,7 @@ class StartResult:
     number: int
     start: Decisions  # where the search with the cost model began
     result: AnnealResult
+    favourite: Decisions  # what the cost model likes best; finalists may be faster
     simulated: float | None = None  # throughput of the result, when finalists were simulated
     replay: tuple[Snapshot, ...] = ()  # how the search with the cost model got there
 
@@ -141,10 +142,13 @@ def search_once(
         first = search_pool(problem, start_seeds, elite, _phase("heuristic", watch))
         if first.status is AnnealStatus.INTERRUPTED:
             ended = replace(first, energy=energy_of(cost, netlist, first.decision))
-            return StartResult(task.number, first.decision, ended)
+            return StartResult(task.number, first.decision, ended, first.decision)
         start = start_of(fabric, first.decision, problem.is_allowed)
     beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
-    judge = Judge(fabric, netlist, elite.favourite or beginning) if problem.finalists else None
+    first_judged = elite.favourite if problem.warm_start is None else beginning
+    judge = None
+    if problem.finalists and first_judged is not None:
+        judge = Judge(fabric, netlist, first_judged)
     end = math.inf
     if options.time_limit is not None:
         end = begin + options.time_limit
@@ -156,12 +160,15 @@ def search_once(
     after_round = _phase("search", watch, (elite, replay))
     result = anneal(fabric, netlist, cost, start, options, seed, after_round)
     elite.add(result.decision)
-    done = StartResult(task.number, beginning, result, replay=tuple(replay.snapshots))
-    if judge is None:
+    done = StartResult(
+        task.number, beginning, result, result.decision, replay=tuple(replay.snapshots)
+    )
+    if not problem.finalists:
         return done
-    judge.judge(cost, elite, problem.finalists, end - time.monotonic())
+    judge = judge or Judge(fabric, netlist, result.decision)
+    favourite = judge.judge(cost, elite, problem.finalists, end - time.monotonic())
     chosen = replace(result, decision=judge.best, energy=energy_of(cost, netlist, judge.best))
-    return replace(done, result=chosen, simulated=judge.throughput)
+    return replace(done, result=chosen, favourite=favourite, simulated=judge.throughput)
 
 
 def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:

@@ -11,7 +11,7 @@ import pytest
 from costmodel.comparison.cases import Unseen
 from costmodel.dataset.extend import extend_dataset
 from costmodel.dataset.loader import Dataset
-from costmodel.improve import Explored, ImproveConfig, RoundResult, main, rows_of
+from costmodel.improve import Explored, ImproveConfig, RoundResult, main, repeat_new, rows_of
 from costmodel.liked import SearchConfig, SearchJob, search_netlist
 from costmodel.model import Model
 from placer.config import compose_config, run_command, to_dataclass
@@ -27,8 +27,15 @@ def test_regret_is_told_against_the_best_of_all_rounds() -> None:
         RoundResult(1, 16, (Explored(0.8, 0.8, 0.8), Explored(0.5, 0.5, 0.5))),
     ]
     rows = rows_of(results)
-    assert rows[0] == ["0", "8", "0.250", "0.550", "0.600", "12.5%"]
-    assert rows[1][-1] == "0.0%"
+    assert rows[0] == ["0", "0", "0.250", "0.550", "0.600", "12.5%"]
+    assert rows[1][1] == "8" and rows[1][-1] == "0.0%"
+
+
+def test_new_labels_are_repeated_until_they_are_a_share() -> None:
+    netlist = np.repeat([0, 1, 2, 3], [4, 4, 4, 2])
+    ids = repeat_new(netlist, 3, 1 / 3)
+    assert ids.tolist() == [*range(12), *[12] * 3, *[13] * 3], "6 of 18"
+    assert repeat_new(netlist, 3, 0.01).tolist() == list(range(14)), "each once at least"
 
 
 def test_an_extended_dataset_holds_both(tmp_path: Path) -> None:

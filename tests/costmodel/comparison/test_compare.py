@@ -12,13 +12,14 @@ import pytest
 from costmodel.compare import CompareConfig, main
 from costmodel.comparison import run
 from costmodel.comparison.cases import Case, Models, Unseen
-from costmodel.comparison.methods import Method, Placed
+from costmodel.comparison.methods import Method, Placed, judge_limits
 from costmodel.comparison.report import HEADER, scores_of, summary_rows, write_report
 from costmodel.comparison.run import JOBS_FOLDER, Finished, Job, jobs_of, run_jobs
 from placer.config import compose_config, load_fabric, run_command, to_dataclass
 from placer.errors import InputError
 from placer.executor import ExecutorKind
 from placer.placing import PlaceConfig
+from placer.simulation import label_limits
 from tests.costmodel.training.tiny import interrupt
 
 SMALL = load_fabric("small")
@@ -35,7 +36,7 @@ def cases() -> list[Case]:
 
 def finished(case: Case, name: str, seed: int, throughput: float, predicted: float) -> Finished:
     job = Job(case, name, method(), 1.0, seed)
-    return Finished(job, Placed(throughput, predicted, 1.0, 3))
+    return Finished(job, Placed(throughput, predicted, throughput / 2, predicted, 1.0, 3))
 
 
 @pytest.mark.slow
@@ -62,6 +63,30 @@ def test_gains_share_and_error_by_hand() -> None:
     assert model["worst netlist"] == "+0.0%" and model["RE of prediction"] == "0.100"
     assert model["share of the gap"] == f"{np.log(0.6 / 0.5) / np.log(0.72 / 0.5):.0%}"
     assert truth["share of the gap"] == "100%"
+    assert truth["RE of favourites"] == "1.000", "twice the throughput of the favourites"
+    assert truth["spread over seeds"] == "", "of one seed"
+
+
+def test_a_share_of_no_gap_says_nothing() -> None:
+    names = {"rules": 0.98, "model": 0.982, "truth": 0.985}
+    case = cases()[0]
+    board = scores_of([finished(case, name, 0, value, 1.0) for name, value in names.items()])
+    rows = [dict(zip(HEADER, row, strict=True)) for row in summary_rows(board, "rules", "truth")]
+    assert [row["share of the gap"] for row in rows] == ["", "", ""]
+
+
+def test_the_judge_simulates_longer_than_any_search() -> None:
+    for bound in (30, 5000):
+        judge, search = judge_limits(bound), label_limits(bound)
+        assert judge.warmup_samples > search.warmup_samples
+        assert judge.window_samples > search.window_samples
+
+
+def test_a_fabric_with_the_same_name_and_other_rates_is_another_job() -> None:
+    other = load_fabric("small", ["link.hop_cycles=3"])
+    netlist = cases()[0].netlist
+    ids = [Job(Case("mlp", f, netlist), "rules", method(), 1.0, 0).origin() for f in (SMALL, other)]
+    assert ids[0] != ids[1]
 
 
 def test_without_a_base_nothing_is_told_against_it() -> None:
@@ -173,7 +198,7 @@ def test_a_damaged_value_is_computed_again(
 
     def run_tasks(_: object, tasks: list[Job], **__: object) -> list[tuple[int, Placed]]:
         computed.extend(tasks)
-        return [(k, Placed(0.5, 0.5, 1.0, 1)) for k in range(len(tasks))]
+        return [(k, Placed(0.5, 0.5, 0.5, 0.5, 1.0, 1)) for k in range(len(tasks))]
 
     monkeypatch.setattr(run, "run_tasks", run_tasks)
     jobs = jobs_of(cases()[:1], {"rules": method()}, 1.0, 1)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placer.annealing import AnnealOptions, AnnealStatus, Round, Schedule, pool
+from placer.annealing import AnnealOptions, AnnealStatus, Round, Schedule, finalists, pool
 from placer.annealing import multistart as module
 from placer.annealing.constraints import allowed_sites
 from placer.annealing.finalists import Elite
@@ -82,7 +82,7 @@ def test_starts_differ_and_repeat() -> None:
 
 def test_equal_energies_go_to_the_lowest_number() -> None:
     one = search_once(SearchTask(problem(options=AnnealOptions(max_moves=1)), 0, 0))
-    two = module.StartResult(1, one.start, one.result)
+    two = module.StartResult(1, one.start, one.result, one.favourite)
     assert MultiStartResult((one, two), False).best is one
 
 
@@ -217,6 +217,7 @@ def test_the_fastest_finalist_in_simulation_is_the_result() -> None:
     for decision in (plain.start, plain.result.decision):
         assert speed >= truth.score(asked.netlist, decision)[0]
     assert judged.result.energy == energy_of(asked.cost, asked.netlist, judged.result.decision)
+    assert same(judged.favourite, plain.favourite), "the model likes what it liked"
     slower = replace(judged, number=0, simulated=speed / 2)
     assert MultiStartResult((slower, replace(judged, number=1))).best.number == 1
 
@@ -255,6 +256,20 @@ def test_the_favourite_of_the_heuristic_is_always_simulated() -> None:
     assert elite.favourite is favourite
     speed = SimulatorCost(SMALL, PRECISE_LIMITS).score(asked.netlist, favourite)[0]
     assert judged.simulated is not None and judged.simulated >= speed
+
+
+@pytest.mark.slow
+def test_without_a_pool_only_results_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Decisions] = []
+
+    class Recorded(SimulatorCost):
+        def score(self, netlist: Netlist, decisions: Decisions) -> Any:
+            seen.append(decisions)
+            return super().score(netlist, decisions)
+
+    monkeypatch.setattr(finalists, "SimulatorCost", Recorded)
+    judged = search_once(SearchTask(problem(options=FEW, finalists=1), 0, 5))
+    assert all(same(decision, judged.result.decision) for decision in seen) and seen
 
 
 def test_wrong_numbers_are_refused() -> None:
