@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from costmodel.networks.flow import FlowNetwork
 from costmodel.wafer.features import WAFER_FEATURES
 from placer.errors import InputError
 from placer.files import write_atomic
+from placer.tensor_file import read_archive
 
 KIND = "dataflow-costmodel model"
 SCHEMA_VERSION = 1
@@ -136,20 +136,3 @@ class Model:
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise InputError(f"is not complete ({error!r:.200}); train it again") from error
         return cls(config, network, sigma_scale, origin)
-
-
-def read_archive(path: Path, advice: str) -> object:
-    """What `torch.save` wrote, without running code from the file.
-
-    Raises InputError that ends with `advice` when the file is damaged or something else.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except Exception as error:  # foreign bytes can end in any error
-        raise InputError(f"{path} is no file of tensors, or damaged; {advice}") from error

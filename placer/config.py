@@ -177,7 +177,8 @@ def run_command(
     except (HydraException, OmegaConfBaseException) as error:
         _exit(2, f"error: {_first_line(error)}")
     except OSError as error:
-        _exit(2, f"error: {error.strerror or error}")
+        where = f"{error.filename}: " if error.filename else ""
+        _exit(2, f"error: {where}{error.strerror or error}")
     except KeyboardInterrupt:
         _exit(130, "interrupted")
     sys.exit(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 
@@ -16,6 +17,7 @@ ASKED_BY_NUMBA = ("typeof_pyval", "_numba_unpickle")  # functions that its C cod
 IMPORT, PROTOBUF = "<frozen importlib._bootstrap", "/google/protobuf/"
 NAMED_TUPLE = "namedtuple_"  # where the code of their classes stands
 SECONDS = 0.02  # until it is asked again
+PATIENCE = 2.0  # seconds that an import is waited for: it may be code of the user that never ends
 
 
 def keep_ctrl_c() -> None:
@@ -28,23 +30,34 @@ def keep_ctrl_c() -> None:
     """
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _answer)
+        signal.signal(signal.SIGINT, _Answer())
 
 
-def _answer(number: int, frame: FrameType | None) -> None:
-    while frame is not None:
-        if _drops_errors(frame):
-            again = threading.Timer(SECONDS, os.kill, (os.getpid(), number))
-            again.daemon = True
-            again.start()
-            return
-        frame = frame.f_back
-    raise KeyboardInterrupt
+class _Answer:
+    """To a Ctrl-C, and to those that ask again."""
+
+    def __init__(self) -> None:
+        self._asked_at: float | None = None  # the first time
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        self._asked_at = now if self._asked_at is None else self._asked_at
+        waits_for_imports = now - self._asked_at < PATIENCE
+        while frame is not None:
+            is_importing = frame.f_code.co_filename.startswith(IMPORT)
+            if _drops_errors(frame) or (is_importing and waits_for_imports):
+                again = threading.Timer(SECONDS, os.kill, (os.getpid(), number))
+                again.daemon = True
+                again.start()
+                return
+            frame = frame.f_back
+        self._asked_at = None
+        raise KeyboardInterrupt
 
 
 def _drops_errors(frame: FrameType) -> bool:
     file, name = frame.f_code.co_filename, frame.f_code.co_name
     is_asked_by_numba = name in ASKED_BY_NUMBA and file.startswith(NUMBA)
     makes_named_tuple = str(frame.f_globals.get("__name__")).startswith(NAMED_TUPLE)
-    is_in_library = file.startswith((LLVMLITE, IMPORT)) or PROTOBUF in file
+    is_in_library = file.startswith(LLVMLITE) or PROTOBUF in file
     return name == "__getattr__" or is_asked_by_numba or makes_named_tuple or is_in_library

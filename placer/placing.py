@@ -14,6 +14,7 @@ import numpy as np
 
 from placer.annealing import AnnealOptions, MoveMix, Schedule
 from placer.annealing.constraints import allowed_sites, load_constraints, require_known_units
+from placer.annealing.interrupt import Interrupt
 from placer.annealing.multistart import MultiStartResult, search_starts
 from placer.annealing.problem import Problem, StartKind
 from placer.annealing.replay import Snapshot
@@ -134,7 +135,7 @@ class PlacedSection:
     start: Figures  # where the best search began
     result: Figures
     steps: tuple[Step, ...] = ()  # some from start to result
-    is_last: bool = False  # Ctrl-C while the next section was searched
+    is_last: bool = False  # Ctrl-C while it was simulated, or the next section was searched
 
     @property
     def is_interrupted(self) -> bool:
@@ -165,7 +166,7 @@ def run(config: PlaceConfig, progress: SearchProgress) -> list[PlacedSection]:
                 raise
             placed[-1] = replace(placed[-1], is_last=True)
             break
-        if placed[-1].search.is_interrupted:
+        if placed[-1].is_interrupted:
             break
     return placed
 
@@ -221,18 +222,13 @@ def _place(
     if config.final_routing is FinalRouting.NEGOTIATED:
         decision, routing = reroute(fabric, netlist, problem.cost, decision)
     check(fabric, netlist, decision)
-    begin = time.perf_counter()
-    start, result = _judge(problem, best.start, decision)
-    num_steps = affordable_steps(best.result.seconds, time.perf_counter() - begin)
-    return PlacedSection(
-        section,
-        search,
-        decision,
-        routing,
-        start,
-        result,
-        steps=_judge_steps(problem, best.replay, num_steps),
-    )
+    with Interrupt() as interrupt:  # what was found is measured all the same
+        begin = time.perf_counter()
+        start, result = _judge(problem, best.start, decision)
+        num_steps = affordable_steps(best.result.seconds, time.perf_counter() - begin)
+        steps = _judge_steps(problem, best.replay, num_steps)
+    is_last = interrupt.is_asked
+    return PlacedSection(section, search, decision, routing, start, result, steps, is_last)
 
 
 def affordable_steps(search_seconds: float, judge_seconds: float) -> int:

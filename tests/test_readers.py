@@ -28,7 +28,7 @@ from costmodel.dataset.splits import SPLITS_FILE, make_splits, read_splits, writ
 from costmodel.dataset.store import finished_shards, merge, pack_shard, put_shard, shard_bytes
 from costmodel.evaluation.store import Outcome, read_outcome, write_outcome
 from costmodel.labelled import Prediction
-from costmodel.model import Model, read_archive
+from costmodel.model import Model
 from costmodel.tracking import _read_note
 from costmodel.wafer.compare_jobs import Job, Result, job_file, read_result, write_result
 from costmodel.wafer.dataset import WaferDataset
@@ -58,6 +58,7 @@ from placer.streaming.bench.store import stored
 from placer.streaming.options import TRAINED_POLICY
 from placer.streaming.program_file import load_program
 from placer.streaming.rl.policy_file import load_policy
+from placer.tensor_file import read_archive
 from placer.workloads import MlpSpec, build
 from tests.costmodel.dataset.samples import METADATA, random_samples, write_dataset
 from tests.costmodel.dataset.test_store import shard_path

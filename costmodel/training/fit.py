@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lightning
 import numpy as np
@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader
 
 from costmodel.dgl_backend import has_gpu
 from costmodel.labelled import Selection, split_validation
-from costmodel.model import BATCH_SIZE, Model, read_archive
+from costmodel.model import BATCH_SIZE, Model
 from costmodel.networks import NetworkConfig, build_network, describe_network
 from costmodel.networks.flow import FlowConfig, FlowNetwork
 from costmodel.training.losses import LossConfig
@@ -33,6 +33,7 @@ from costmodel.training.processes import Place, partners
 from costmodel.training.sampler import BatchData, GraphSampler, PlainSampler
 from placer.errors import InputError
 from placer.files import make_folder, read_text, write_atomic
+from placer.tensor_file import read_archive
 
 LAST_CHECKPOINT, BEST_CHECKPOINT = "last.ckpt", "best.ckpt"
 
@@ -82,8 +83,8 @@ def fit(
         module, trainer = _fit_here(
             place, *job, logger=logger, callbacks=callbacks, show_progress=show_progress
         )
-    best = torch.load(folder / BEST_CHECKPOINT, map_location="cpu", weights_only=True)
-    module.load_state_dict(best["state_dict"])
+    best = read_archive(folder / BEST_CHECKPOINT, f"remove {folder} to start anew")
+    module.load_state_dict(cast(dict[str, Any], best)["state_dict"])
     origin["epochs"] = trainer.current_epoch
     validate = split_validation(train, config.trainer.validation_share, seed)[1]
     return _calibrated(Model(config.network, module.network.cpu(), 1.0, origin), validate)

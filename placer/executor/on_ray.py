@@ -107,7 +107,7 @@ def _connection(address: str | None, workers: int) -> Iterator[None]:
         else:
             _require_listener(address)
             ray.init(address=address, **quiet)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         raise InputError(
             f"ray_address: {address!r}; no Ray cluster can be used there ({error}); start one with "
             "`ray start --head` and give its address, or leave it out to start one here"

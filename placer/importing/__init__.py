@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placer.errors import InputError
+from placer.importing.user_code import place_of_error
 from placer.ops import MAX_ELEMENTS, Shape
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ def import_network(choice: NetworkChoice) -> ImportedNetwork:
         if choice.arguments:
             raise InputError(f"model={choice.model}: an ONNX file takes no model_arguments")
         return import_onnx(Path(choice.model), shape)
+    if choice.model.endswith(".pt"):
+        raise InputError(
+            f"model={choice.model}: a network to place is module:function or a file *.onnx; a cost "
+            f"model is cost=learned cost.model_file={choice.model}"
+        )
     if shape is None:
         raise InputError(f"model={choice.model}: set input_shape, for example [1,128,768]")
     from placer.importing.from_torch import import_module
@@ -73,7 +79,8 @@ def _make_module(choice: NetworkChoice) -> torch.nn.Module:
         if not isinstance(made, torch.nn.Module):
             made = made(**choice.arguments)
     except Exception as error:  # whatever the user's code raises
-        raise InputError(f"{where}: {type(error).__name__}: {error}") from error
+        place = place_of_error(error)
+        raise InputError(f"{where}: {type(error).__name__}: {error}{place}") from error
     if not isinstance(made, torch.nn.Module):
         raise InputError(f"{where}: makes a {type(made).__name__}; needed is a torch.nn.Module")
     return made

@@ -96,7 +96,8 @@ class Assembler:
             candidate = name if number == 1 else f"{name}_{number}"
             arrays = {candidate + suffix: array for suffix, array in parts.items()}
             if all(
-                np.array_equal(self.weights.get(k, array), array) for k, array in arrays.items()
+                np.array_equal(self.weights.get(k, array), array, equal_nan=True)
+                for k, array in arrays.items()
             ):
                 break
         self.weights.update(arrays)

@@ -46,6 +46,8 @@ def times(a: Assembler, gate: Gate, other: Any) -> Gate | Value:
         if x != gate.x:
             raise UnsupportedError("erf outside of gelu")
         gate = replace(gate, factor=gate.factor * factor, power=gate.power + 1)
+    else:
+        raise UnsupportedError("erf outside of gelu")
     if gate.is_erf or gate.power > 1:
         raise UnsupportedError("erf outside of gelu")
     if gate.power == 1 and math.isclose(gate.factor, 0.5, rel_tol=1e-5):

@@ -154,7 +154,8 @@ class _Walk:
             for name, value in zip(node.input, inputs, strict=True)
             if isinstance(value, Constant)
         }
-        self._folded += _folded_size(node.op_type, list(arrays.values()))
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+        self._folded += _folded_size(node.op_type, list(arrays.values()), axis)
         if self._folded > MAX_FOLDED:
             raise UnsupportedError(f"constants of more than {MAX_FOLDED} numbers")
         graph = GraphProto(
@@ -170,7 +171,7 @@ class _Walk:
         ]
 
 
-def _folded_size(kind: str, arrays: list[NDArray[Any]]) -> int:
+def _folded_size(kind: str, arrays: list[NDArray[Any]], axis: int) -> int:
     """Upper bound on the numbers of a result."""
     sizes = [array.size for array in arrays]
     if kind in ("Expand", "ConstantOfShape"):
@@ -179,8 +180,9 @@ def _folded_size(kind: str, arrays: list[NDArray[Any]]) -> int:
     if kind == "Range":
         start, stop, step = (float(array.reshape(())) for array in arrays)
         return int(abs((stop - start) / step)) + 1
-    if kind in ("Gather", "Concat"):
-        return sum(sizes) + math.prod(sizes[:2])
+    if kind == "Gather":
+        table, indices = arrays
+        return int(indices.size * (table.size // max(1, table.shape[axis])))
     shapes = [array.shape for array in arrays]
     if kind in ELEMENTWISE:
         return math.prod(np.broadcast_shapes(*shapes))

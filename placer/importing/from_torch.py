@@ -13,8 +13,9 @@ from placer.errors import InputError
 from placer.importing.assembler import Assembler, Constant, Value
 from placer.importing.finishing import finish
 from placer.importing.network import ImportedNetwork, require_agreement
-from placer.importing.torch_operators import HANDLERS, IGNORED
+from placer.importing.torch_operators import HANDLERS, IGNORED, SHAPE_ONLY
 from placer.importing.unsupported import Problems
+from placer.importing.user_code import is_of_user, place_of_error
 from placer.importing.views import UnsupportedError
 from placer.ops import Shape
 
@@ -63,6 +64,7 @@ def _export(module: torch.nn.Module, example: torch.Tensor) -> torch.export.Expo
         raise InputError(
             f"torch.export cannot follow the network with an input of {list(example.shape)}: "
             f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            f"{place_of_error(error)}"
         ) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(was_fast)
@@ -123,7 +125,9 @@ class _Walk:
             return None
         inputs = [self._values[argument] for argument in node.all_input_nodes]
         if not any(isinstance(value, Value | tuple) or value is None for value in inputs):
-            return self._fold(node)
+            return self._fold(node, self._values.get)
+        if name in SHAPE_ONLY:
+            return self._fold(node, _shaped)
         if name != "getitem" and name not in HANDLERS:
             self._problems.add(name, _place(node))
             return None
@@ -141,14 +145,12 @@ class _Walk:
             self._problems.add(name, _place(node), f"in a form that is not known here ({error})")
         return None
 
-    def _fold(self, node: Any) -> Any:
+    def _fold(self, node: Any, lookup: Callable[[Any], Any]) -> Any:
         """Result of a node that does not depend on the input."""
         import torch
 
         with torch.no_grad():
-            return node.target(
-                *_map(node.args, self._values.get), **_map(node.kwargs, self._values.get)
-            )
+            return node.target(*_map(node.args, lookup), **_map(node.kwargs, lookup))
 
     def _argument(self, argument: Any) -> Any:
         """What a handler gets: a Value, a Constant, or a plain Python object."""
@@ -172,6 +174,14 @@ def _map(argument: Any, lookup: Callable[[Any], Any]) -> Any:
     return torch.fx.node.map_arg(argument, lookup)
 
 
+def _shaped(node: Any) -> Any:
+    """Stands in for a tensor of which only shape and type are read."""
+    import torch
+
+    tensor = node.meta["val"]
+    return torch.empty(tensor.shape, dtype=tensor.dtype)
+
+
 def _operator_name(node: Any) -> str:
     if node.target is operator.getitem:
         return "getitem"
@@ -180,13 +190,10 @@ def _operator_name(node: Any) -> str:
 
 def _place(node: Any) -> str:
     """The line of the user's code: the last frame outside of PyTorch, or the last one."""
-    import torch
-
-    library = str(Path(torch.__file__).parent)
     frames = re.findall(
         r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)', node.meta.get("stack_trace") or ""
     )
-    own = [frame for frame in frames if not frame[0].startswith(library)] or frames
+    own = [frame for frame in frames if is_of_user(frame[0])] or frames
     modules = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values() if path]
     inside = f" (in module {modules[-1]!r})" if modules else ""
     if not own:

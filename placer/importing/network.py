@@ -72,6 +72,11 @@ def require_agreement(
     """Raise InputError when the graph computes something else than the user's network."""
     found = network.run(inputs)
     for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        if not np.isfinite(theirs).all():
+            raise InputError(
+                f"output {number} of the network is not finite for a random input: are all its "
+                "weights numbers?"
+            )
         scale = float(np.abs(theirs).max()) or 1.0
         error = float(np.abs(ours - theirs).max()) / scale
         if not error <= TOLERANCE:

@@ -149,6 +149,11 @@ def _same(a: Assembler, x: Value, *_options: Any, **_more: Any) -> Value:
 
 IGNORED = {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range"}
 
+SHAPE_ONLY = {  # their results do not depend on the numbers in what they read
+    "aten.zeros_like", "aten.ones_like", "aten.full_like", "aten.new_zeros", "aten.new_ones",
+    "aten.new_full",
+}  # fmt: skip
+
 HANDLERS: dict[str, Callable[..., Any]] = {
     "aten.linear": lambda a, x, weight, bias=None: layers.linear(a, x, weight, bias),
     "aten.matmul": layers.matmul,

@@ -84,6 +84,14 @@ def test_a_cut_file_is_refused(path: Path, share: float) -> None:
         Model.load(path)
 
 
+def test_a_file_with_one_changed_byte_is_refused(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1  # in a weight
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"is no file of tensors, or damaged; train it again"):
+        Model.load(path)
+
+
 @pytest.mark.parametrize(
     "content", [b"hello\n", b"{}", b"\x80\x02}q\x00.", bytes(300), b"PK\x03\x04"]
 )

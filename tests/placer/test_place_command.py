@@ -19,7 +19,9 @@ import numpy as np
 import pytest
 
 from costmodel.calibration import Calibration, save_calibration
+from placer import placing
 from placer.annealing import AnnealOptions, MoveMix, Round, Schedule
+from placer.annealing.problem import Problem
 from placer.config import compose_config, run_command, to_dataclass
 from placer.cost import FloatArray, RandomCost
 from placer.decision import Decisions
@@ -33,7 +35,7 @@ from placer.netlist import Netlist
 from placer.place import main
 from placer.place_progress import SearchProgress
 from placer.place_report import RESULT_SCHEMA
-from placer.placing import PRECISE_LIMITS, PlaceConfig, affordable_steps
+from placer.placing import PRECISE_LIMITS, Figures, PlaceConfig, affordable_steps
 from placer.simulate import make_graph
 from placer.simulation import simulate
 
@@ -274,6 +276,23 @@ def test_sections_are_placed_in_turn(capsys: pytest.CaptureFixture[str], tmp_pat
     assert_refused(
         done, f"warm_start={warm}: the graph has {len(sections)} sections", tmp_path / "x"
     )
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_ctrl_c_while_the_result_is_simulated_loses_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press(problem: Problem, *decisions: Decisions) -> list[Figures]:
+        signal.raise_signal(signal.SIGINT)
+        return judge(problem, *decisions)
+
+    judge = placing._judge
+    monkeypatch.setattr(placing, "_judge", press)
+    done = run(capsys, *GEMM, QUICK, f"output={tmp_path}")
+    assert (done.code, done.err) == (130, "interrupted\n")
+    result = read_result(tmp_path)
+    assert result["is_interrupted"]
+    assert (tmp_path / f"{STEM}.decision.json").is_file()
 
 
 @pytest.mark.usefixtures("without_pictures")

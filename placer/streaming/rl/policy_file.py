@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from placer.errors import InputError
 from placer.files import write_atomic
 from placer.streaming.rl.policy import Policy, PolicyConfig
+from placer.tensor_file import read_archive
 
 SCHEMA_VERSION = 2  # 1: tiles had no feature "illegal"
 _NOT_AS_EXPECTED = (
@@ -79,16 +79,7 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read policy file {path}: {error.strerror or error}") from error
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            document = torch.load(io.BytesIO(content), weights_only=True)
-    except Exception as error:  # foreign bytes can end in any error
-        raise InputError(f"policy file {path} is damaged or no policy") from error
+    document = read_archive(path, "train the policy again")
     if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
         raise InputError(f"policy file {path}: this version reads schema {SCHEMA_VERSION}")
     return document

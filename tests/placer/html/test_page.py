@@ -104,7 +104,6 @@ def test_foreign_text_arrives_unchanged() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_the_page_of_a_volume_tells_what_was_asked_for(tmp_path: Path) -> None:
     summary = "mapper was asked for the largest weighted sum, 0.25 x accuracy + 0.75 x wires"
     assert summary in stencil_page(tmp_path, WeightedSum(0.25, 0.75)).to_html()

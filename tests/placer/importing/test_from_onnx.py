@@ -162,6 +162,26 @@ def test_constants_are_folded_but_not_without_limit(tmp_path: Path) -> None:
         import_onnx(path)
 
 
+def test_a_long_table_of_positions_is_folded(tmp_path: Path) -> None:
+    rows = numpy_helper.from_array(np.arange(256), "rows")
+    nodes = [
+        helper.make_node("Gather", ["table", "rows"], ["positions"]),
+        helper.make_node("Add", ["x", "positions"], ["y"]),
+    ]
+    model = model_of(nodes, [weight("table", 1024, 768), rows], shape=(256, 768))
+    network = import_onnx(saved(tmp_path / "net.onnx", model))
+    assert network.can_be_checked(), "it agreed with the file"
+
+
+def test_a_weight_that_is_no_number_does_not_hang_the_import(tmp_path: Path) -> None:
+    model = two_layers()
+    array = numpy_helper.to_array(model.graph.initializer[0]).copy()
+    array[0, 0] = np.nan
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(array, "w"))
+    with pytest.raises(InputError, match="output 0 of the network is not finite"):
+        import_onnx(saved(tmp_path / "net.onnx", model))
+
+
 def test_weights_beside_the_file_are_read(tmp_path: Path) -> None:
     model = two_layers()
     expected = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}

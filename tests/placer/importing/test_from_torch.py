@@ -121,6 +121,31 @@ def test_all_unsupported_operators_are_listed_with_their_places() -> None:
         assert f"{name}: no such operation here; at networks.py:{line}, forward: {code}" in message
 
 
+class Branches(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x  # depends on data
+
+
+def test_the_place_of_what_export_cannot_follow_is_told() -> None:
+    with pytest.raises(InputError, match=r"at test_from_torch.py:\d+, forward: return x if x.sum"):
+        import_module(Branches(), (2, 4), False, "branches")
+
+
+class MaskOfShape(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.inner(x)
+        return hidden + 3 * torch.ones_like(hidden)
+
+
+def test_tensors_made_by_the_shape_of_others_are_constants() -> None:
+    network = import_module(MaskOfShape(), (2, 4), False, "mask")
+    assert network.can_be_checked(), "it agreed with PyTorch"
+
+
 def test_a_computed_weight_is_not_supported() -> None:
     class Computed(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
