@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from costmodel.comparison.cases import Unseen
 from costmodel.dataset.extend import extend_dataset
 from costmodel.dataset.loader import Dataset
 from costmodel.improve import Explored, ImproveConfig, RoundResult, main, repeat_new, rows_of
-from costmodel.liked import SearchConfig, SearchJob, search_netlist
 from costmodel.model import Model
 from placer.config import compose_config, run_command, to_dataclass
-from placer.executor import ExecutorKind, run_tasks
 from tests.costmodel.cases import labelled
 from tests.costmodel.test_learned import SMALL, model_for
 from tests.costmodel.training.tiny import interrupt
@@ -67,19 +63,6 @@ def run(*arguments: str) -> object:
     with pytest.raises(SystemExit) as stop:
         run_command(main, "improve", arguments)
     return stop.value.code
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_a_cluster_finds_the_same() -> None:
-    case = next(iter(Unseen(("mlp",), 1, 10, 77).cases(SMALL)))
-    config = SearchConfig(2, 20, 0.003, 5e-4, 3)
-    job = SearchJob(case, pickle.dumps(model_for(SMALL)), config, seed=1)
-    here = search_netlist(job)
-    ((_, there),) = run_tasks(search_netlist, [job], kind=ExecutorKind.RAY, workers=1)
-    np.testing.assert_array_equal(here.throughput, there.throughput)
-    for one, two in zip(here.found, there.found, strict=True):
-        np.testing.assert_array_equal(one.decision.sites, two.decision.sites)
 
 
 def test_ctrl_c_ends_it_in_one_line(
