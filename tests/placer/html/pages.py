@@ -6,11 +6,12 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from placer.config import load_fabric
+from placer.config import compose_config, load_fabric, to_dataclass
 from placer.fabric import Fabric
 from placer.html.fabric_view import Frame
 from placer.html.page import Page
 from placer.html.placement import placement_sections
+from placer.html.searched import placing_page
 from placer.kernels.chain import Part
 from placer.kernels.engines import map_kernels
 from placer.kernels.generate import generate
@@ -19,7 +20,9 @@ from placer.kernels.report import layout_page
 from placer.kernels.search import Search
 from placer.lowering import draw_netlist
 from placer.netlist import Netlist
+from placer.place_progress import SearchProgress
 from placer.placement import random_sites
+from placer.placing import PlaceConfig, run
 from placer.routing import route
 from placer.simulation import simulate
 from placer.stencil.clock import Clock
@@ -73,6 +76,15 @@ def large_page() -> Page:
     """As many frames as a search keeps, and a start and a result, on the large fabric."""
     fabric = load_fabric("large")
     return random_page(draw_netlist(fabric, "mha", 64, seed=0, index=0), fabric, num_frames=26)
+
+
+def searched_page() -> Page:
+    """What `python -m placer.place` writes, of a short search."""
+    given = ["workload=gemm", "max_moves=2000"]
+    config = to_dataclass(PlaceConfig, compose_config("place", given))
+    with SearchProgress(config.to_options(), config.starts) as progress:
+        (placed,) = run(config, progress)
+    return placing_page(config, placed, "python -m placer.place workload=gemm")
 
 
 def kernels_page(folder: Path) -> Page:

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from costmodel.comparison.report import write_report
+from tests.costmodel.comparison.test_compare import cases, finished
 from tests.placer.html.pages import (
     hostile_page,
     kernels_page,
     large_page,
+    searched_page,
     small_page,
     stencil_page,
     streaming_page,
@@ -215,7 +218,7 @@ def test_no_motion_for_those_who_do_not_want_it(page: Any) -> None:
     assert unit(page, 0).value_of_css_property("transition-duration") == "0s"
 
 
-@pytest.mark.parametrize("make", [hostile_page, large_page])
+@pytest.mark.parametrize("make", [hostile_page, large_page, searched_page])
 def test_other_pages_open(browser: Any, tmp_path: Path, make: Any) -> None:
     path = tmp_path / "page.html"
     path.write_text(make().to_html(), encoding="utf-8")
@@ -230,6 +233,18 @@ def test_other_pages_open(browser: Any, tmp_path: Path, make: Any) -> None:
     assert browser.execute_script("return window.broken") is None
     unit(browser, 0).send_keys(Keys.ENTER)
     assert data_of(browser)["units"][0]["name"] in facts(browser)
+    assert_quiet(browser)
+
+
+def test_a_comparison_opens(browser: Any, tmp_path: Path) -> None:
+    done = [finished(cases()[0], name, 0, 0.6, 0.6) for name in ("rules", "model")]
+    write_report(done, tmp_path, base="rules", limit="truth", command="python -m x", config={})
+    open_page(browser, tmp_path / "report.html")
+    pictures = browser.find_elements(By.TAG_NAME, "img")
+    assert [picture.get_property("complete") for picture in pictures] == [True, True]
+    assert all(picture.get_property("naturalWidth") > 0 for picture in pictures)
+    tables = browser.find_elements(By.TAG_NAME, "tbody")
+    assert [len(table.find_elements(By.TAG_NAME, "tr")) for table in tables] == [2, 2]
     assert_quiet(browser)
 
 
