@@ -27,10 +27,11 @@ from costmodel.labelled import Labelled, Selection, open_labelled
 from costmodel.metrics import evaluate
 from costmodel.model import Model
 from costmodel.training import LossConfig, TrainConfig, TrainerConfig, fit
-from placer.command import make_console
+from placer.command import command_line, make_console
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
 from placer.files import make_folder, read_text, require_folder, write_atomic
+from placer.html.report_page import report_page
 from placer.study.tables import csv_table, markdown_table, screen_table
 
 HEADER = [
@@ -203,6 +204,13 @@ def main(config: DictConfig) -> None:
         write_atomic(settings.output / "adapt.md", markdown_table(HEADER, rows))
         write_atomic(settings.output / "adapt.csv", csv_table(HEADER, rows))
     write_atomic(settings.output / "adapt.png", png(draw(results)))
+    text = f"{markdown_table(HEADER, rows)}\n![Rank against labels](adapt.png)\n"
+    write_atomic(settings.output / "adapt.md", text)
+    page = report_page(
+        settings.output / "adapt.md", "A model learns another fabric",
+        command_line("costmodel.adapt"), asdict(settings),
+    )  # fmt: skip
+    write_atomic(settings.output / "adapt.html", page.to_html())
     console.print(screen_table(HEADER, rows))
     console.print(f"written to {settings.output}")
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -20,11 +18,12 @@ from costmodel.evaluation.report import REPORT_FILE, Summary, publish, write_rep
 from costmodel.evaluation.run import Finished, run_plan
 from costmodel.training import TrainConfig
 from costmodel.training.run import RunConfig
-from placer.command import make_console
+from placer.command import command_line, make_console
 from placer.config import choices, compose_config, run_command, to_dataclass
 from placer.errors import InputError
 from placer.executor import ExecutorKind
-from placer.files import require_folder
+from placer.files import require_folder, write_atomic
+from placer.html.report_page import report_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +106,12 @@ def main(config: DictConfig) -> None:
     for folder in (settings.output, settings.publish):
         if folder is not None:
             require_folder(folder)
-    command = shlex.join(["python", "-m", "costmodel.evaluate", *sys.argv[1:]])
+    command = command_line("costmodel.evaluate")
     for plan in settings.plan(_present(settings, console)).stages():  # a report after each
         finished = _run(plan, settings, console)
         summary = write_report(plan, finished, settings.output, main=settings.main, command=command)
+    page = report_page(settings.output / REPORT_FILE, "Evaluation", command, asdict(settings))
+    write_atomic(settings.output / "report.html", page.to_html())
     _print(console, summary)
     console.print(f"written to {settings.output / REPORT_FILE}")
     if settings.publish is not None:

@@ -33,11 +33,12 @@ from costmodel.liked import SearchConfig, Searched, SearchJob, search_netlist
 from costmodel.model import Model
 from costmodel.tracking import Tracker, TrackingConfig, open_tracker
 from costmodel.training import LossConfig, TrainConfig, TrainerConfig, fit
-from placer.command import make_console
+from placer.command import command_line, make_console
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
 from placer.executor import ExecutorKind, run_tasks
 from placer.files import make_folder, require_folder, write_atomic
+from placer.html.report_page import report_page
 from placer.simulation.engine import Outcome
 from placer.study.tables import csv_table, markdown_table, screen_table
 
@@ -224,9 +225,15 @@ def draw_regret(results: list[RoundResult]) -> Figure:
 
 def _write(config: ImproveConfig, results: list[RoundResult]) -> None:
     rows = rows_of(results)
-    write_atomic(config.output / "rounds.md", markdown_table(HEADER, rows))
+    text = f"{markdown_table(HEADER, rows)}\n![Regret against labels](regret.png)\n"
+    write_atomic(config.output / "rounds.md", text)
     write_atomic(config.output / "rounds.csv", csv_table(HEADER, rows))
     write_atomic(config.output / "regret.png", png(draw_regret(results)))
+    page = report_page(
+        config.output / "rounds.md", "Active learning", command_line("costmodel.improve"),
+        asdict(config),
+    )  # fmt: skip
+    write_atomic(config.output / "rounds.html", page.to_html())
 
 
 def _parameters(config: ImproveConfig) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +24,12 @@ from costmodel.wafer.compare_jobs import (
 )
 from costmodel.wafer.evaluate import fold_folder
 from costmodel.wafer.graphs import FAMILIES, draw_fitting
-from placer.command import make_console
+from placer.command import command_line, make_console
 from placer.config import run_command, to_dataclass
 from placer.errors import InputError
 from placer.executor import ExecutorKind, run_tasks
 from placer.files import make_folder, require_folder, write_atomic
+from placer.html.report_page import report_page
 from placer.kernels.generate import generate
 from placer.kernels.graph import KernelGraph
 from placer.kernels.kgraph_file import load_kgraph
@@ -206,18 +207,21 @@ def main(config: DictConfig) -> None:
     settings, console = to_dataclass(WaferCompareConfig, config), make_console()
     require_folder(settings.output)
     results = run_all(settings, console.print)
-    files: dict[str, str | bytes] = {
-        "comparison.csv": _csv(results),
-        "comparison.md": _markdown(results, settings),
-    }
+    files: dict[str, str | bytes] = {"comparison.csv": _csv(results)}
+    text = _markdown(results, settings)
     drawn = [item for item in results if item[0].graph.name == settings.floorplans]
     if drawn:
         files["floorplans.png"] = png(floorplans(drawn))
+        text += f"\n![Layouts of {settings.floorplans}](floorplans.png)\n"
+    files["comparison.md"] = text
     for folder in (settings.output, settings.publish):
         if folder is not None:
             make_folder(folder)
             for name, content in files.items():
                 write_atomic(folder / name, content)
+    command, title = command_line("costmodel.wafer.compare"), "Layouts by cost"
+    page = report_page(settings.output / "comparison.md", title, command, asdict(settings))
+    write_atomic(settings.output / "comparison.html", page.to_html())
     table = Table(*SUMMARY)
     for row in summary(results, settings.methods):
         table.add_row(*row)

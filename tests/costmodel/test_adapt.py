@@ -68,6 +68,7 @@ def test_the_command_adapts_a_model_of_another_fabric(
     for name in names[2:]:
         assert LearnedCost.load(tmp_path / "out" / f"{name}.pt").fabric == SMALL
     assert (tmp_path / "out" / "adapt.png").stat().st_size > 1000
+    assert 'src="data:image/png' in (tmp_path / "out" / "adapt.html").read_text(encoding="utf-8")
     with pytest.raises(SystemExit) as stop:
         run_command(main, "adapt", [f"model_file={tmp_path / 'same.pt'}", *arguments])
     assert stop.value.code == 2

@@ -82,6 +82,7 @@ def test_a_round_writes_models_table_and_curve(tmp_path: Path) -> None:
     assert grown.num_netlists == 8 + 2
     assert Model.load(tmp_path / "out" / "model.pt").origin["start"] == model_for(SMALL).digest()
     assert (tmp_path / "out" / "regret.png").stat().st_size > 1000
+    assert 'src="data:image/png' in (tmp_path / "out" / "rounds.html").read_text(encoding="utf-8")
 
 
 def test_the_configuration_composes() -> None:

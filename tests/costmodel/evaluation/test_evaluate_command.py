@@ -75,6 +75,7 @@ def test_report_of_a_whole_run(
     assert _run(_arguments(dataset, tmp_path, f"publish={published}")) == 0
     out = tmp_path / "out"
     text = (out / REPORT_FILE).read_text()
+    assert (out / "report.html").read_text(encoding="utf-8").count('src="data:image/png') == 4
     for part in ("python -m costmodel.evaluate", "graph [0, 1]", "By graph", "Leave one family"):
         assert part in text
     with open(out / "scores.csv") as file:

@@ -91,6 +91,8 @@ def test_layouts_are_compared_and_only_what_is_damaged_is_made_again(
         (graph, method) for graph in ("Z", "tiny") for method in ("contest", "learned", "simulator")
     ]
     assert (tmp_path / "out/floorplans.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "out/comparison.html").read_text(encoding="utf-8")
+    assert page.count("<table>") == 2 and page.count('src="data:image/png') == 1
     for name in ("comparison.csv", "comparison.md", "floorplans.png"):
         assert (tmp_path / "docs" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 

@@ -1,0 +1,54 @@
+"""The page of a report that a command has written in Markdown, with its pictures inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from placer.files import read_text
+from placer.html.page import Block, Page, Picture, Section, Table, Text
+
+_PICTURE = re.compile(r"!\[(.*)\]\(([\w.-]+\.png)\)")
+
+
+def report_page(file: Path, title: str, command: str, config: dict[str, Any]) -> Page:
+    """Headings, paragraphs, lists, tables and PNG pictures beside `file`: what reports have.
+
+    Raises InputError when it cannot be read.
+    """
+    parts: list[tuple[str, list[str]]] = [("Summary", [])]
+    for line in read_text(file).splitlines():
+        if line.startswith("## "):
+            parts.append((line.removeprefix("## "), []))
+        elif line and not line.startswith("# "):
+            parts[-1][1].append(line)
+    sections = [
+        Section(heading, list(_blocks(heading, lines, file.parent)))
+        for heading, lines in parts
+        if lines
+    ]
+    subtitle = "Tables and pictures; how they were made stands at the end"
+    return Page(title, subtitle, command, config, sections)
+
+
+def _blocks(heading: str, lines: list[str], folder: Path) -> Iterator[Block]:
+    caption = heading
+    for is_table, group in groupby(lines, lambda line: line.startswith("|")):
+        if is_table:
+            header, _, *rows = ([_plain(cell) for cell in line[1:-1].split("|")] for line in group)
+            yield Table(caption, header, rows)
+            continue
+        for line in group:
+            picture = _PICTURE.fullmatch(line)
+            if picture is not None:
+                yield Picture((folder / picture[2]).read_bytes(), "image/png", picture[1])
+            else:
+                caption = _plain(line).rstrip(":") if line.endswith(":") else heading
+                yield Text(_plain(line))
+
+
+def _plain(text: str) -> str:
+    return text.replace("**", "").replace("`", "").strip()
