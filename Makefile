@@ -84,7 +84,7 @@ compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt data/m
 
 adapt: data/model/flow.pt data/dataset_v2/splits.json  ## a model of small learns small_v2 from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)
 	$(PYTHON) -m costmodel.adapt $(ARGS)
-	$(PYTHON) -m costmodel.compare fabric=small_v2 models.names=[] methods=[heuristic,old,tuned_10,retrained,simulator_1x] limit=simulator_1x output=data/compare_v2
+	$(PYTHON) -m costmodel.compare fabric=small_v2 unseen.exclude=[data/dataset_v2] models.names=[] methods=[heuristic,old,tuned_10,retrained,simulator_1x] limit=simulator_1x output=data/compare_v2
 
 improve: data/model/flow.pt  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
 	$(PYTHON) -m costmodel.improve $(ARGS)

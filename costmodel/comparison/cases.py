@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from costmodel.dataset.loader import Dataset
 from placer.errors import InputError
 from placer.fabric import Fabric
 from placer.lowering import DEFAULT_FILL, draw_netlist, lower_sections
 from placer.netlist import Netlist
 from placer.workloads import FAMILIES, MODELS, ModelSpec, build
+
+DRAWS = 10  # netlists that are drawn for one, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,8 @@ class Unseen:
     families: tuple[str, ...]
     netlists: int  # per family
     sample_cycles: int  # work per sample for which sizes are drawn
-    seed: int  # another one than that of the dataset
+    seed: int
+    exclude: tuple[Path, ...] = ()  # folders of datasets: netlists that are in one are not unseen
 
     def __post_init__(self) -> None:
         for family in self.families:
@@ -48,10 +53,23 @@ class Unseen:
             raise InputError(f"netlists={self.netlists}, seed={self.seed}; allowed 0 or more")
 
     def cases(self, fabric: Fabric) -> Iterator[Case]:
+        """All different. Raises InputError when too few are left that were not seen."""
+        seen = {name for folder in self.exclude for name in Dataset.open(folder).fingerprints}
         for family in self.families:
-            for index in range(self.netlists):
+            unseen = list[Netlist]()
+            for index in range(DRAWS * self.netlists):
+                if len(unseen) == self.netlists:
+                    break
                 netlist = draw_netlist(fabric, family, self.sample_cycles, self.seed, index)
-                yield Case(family, fabric, netlist)
+                if netlist.fingerprint not in seen:
+                    seen.add(netlist.fingerprint)
+                    unseen.append(netlist)
+            if len(unseen) < self.netlists:
+                raise InputError(
+                    f"only {len(unseen)} of {DRAWS * self.netlists} random netlists of {family!r} "
+                    f"are in none of the datasets that exclude names; allowed netlists: so many"
+                )
+            yield from (Case(family, fabric, netlist) for netlist in unseen)
 
 
 @dataclass(frozen=True, slots=True)

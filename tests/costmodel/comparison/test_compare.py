@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from costmodel.compare import CompareConfig, main
+from costmodel.comparison import cases as cases_module
 from costmodel.comparison import run
 from costmodel.comparison.cases import Case, Models, Unseen
 from costmodel.comparison.methods import Method, Placed, judge_limits
@@ -156,6 +158,23 @@ def test_another_model_file_is_another_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_netlists_of_a_dataset_are_not_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = Unseen(("mlp",), 3, 10, 77)
+    first, *others = few.cases(SMALL)
+    dataset = SimpleNamespace(fingerprints=(first.netlist.fingerprint,))
+    monkeypatch.setattr(cases_module.Dataset, "open", lambda folder: dataset)
+    few = replace(few, exclude=(Path("data"),))
+    fingerprints = [case.netlist.fingerprint for case in few.cases(SMALL)]
+    assert fingerprints[:2] == [case.netlist.fingerprint for case in others]
+    assert len({*fingerprints, first.netlist.fingerprint}) == 4
+
+
+def test_too_few_unseen_netlists_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases_module, "draw_netlist", lambda *_: cases()[0].netlist)
+    with pytest.raises(InputError, match="only 1 of 20 random netlists of 'mlp'"):
+        list(UNSEEN.cases(SMALL))
+
+
 def test_sections_of_a_model_are_cases() -> None:
     found = list(Models(("bert_base",), 1, (False,), 16).cases(load_fabric("large")))
     assert found and all(case.group == "bert_base forward" and case.samples >= 1 for case in found)
