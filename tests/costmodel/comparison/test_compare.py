@@ -170,7 +170,8 @@ def test_netlists_of_a_dataset_are_not_unseen(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_too_few_unseen_netlists_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cases_module, "draw_netlist", lambda *_: cases()[0].netlist)
+    always = cases()[0].netlist
+    monkeypatch.setattr(cases_module, "draw_netlist", lambda *_: always)
     with pytest.raises(InputError, match="only 1 of 20 random netlists of 'mlp'"):
         list(UNSEEN.cases(SMALL))
 
