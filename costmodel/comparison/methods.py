@@ -77,15 +77,15 @@ def place(case: Case, method: Method, seconds: float, seed: int) -> Placed:
     begin = time.monotonic()
     found = _search(case, method, cost, seconds * method.time_factor, seed)
     spent = time.monotonic() - begin
-    decisions = Decisions.concatenate((found.best.result.decision, found.best.favourite))
+    chosen, favourite = found.best.result.decision, found.best.favourite
+    decisions = chosen if favourite is chosen else Decisions.concatenate((chosen, favourite))
     truth = SimulatorCost(case.fabric, judge_limits(netlist.bound_cycles))
-    throughput, favourite = truth.score(netlist, decisions).tolist()
-    predicted, favourite_predicted = cost.score(netlist, decisions).tolist()
+    throughput, predicted = (model.score(netlist, decisions) for model in (truth, cost))
     return Placed(
-        throughput,
-        predicted,
-        favourite,
-        favourite_predicted,
+        throughput=float(throughput[0]),
+        predicted=float(predicted[0]),
+        favourite=float(throughput[-1]),
+        favourite_predicted=float(predicted[-1]),
         seconds=round(spent, 3),
         searches=len(found.starts),
     )

@@ -35,6 +35,7 @@ from costmodel.inference.state import (
 from costmodel.inference.vectors import IntArray
 from costmodel.inference.weights import Weights, facts_of, weights_of
 from costmodel.networks.flow import FlowNetwork
+from placer.errors import InputError
 from placer.fabric import Fabric
 from placer.hot import hot, hot_loop
 from placer.netlist import Netlist
@@ -186,6 +187,12 @@ def _list_changed(
     scratch.num_changed[0] = num
 
 
+def _throughput(log_throughput: float) -> float:
+    if not math.isfinite(log_throughput):
+        raise InputError("the model gives a prediction that is not finite; train it again")
+    return math.exp(log_throughput)
+
+
 class Session:
     """A walk through placements with dimension-ordered routes; see the text above."""
 
@@ -204,7 +211,7 @@ class Session:
         self._engine = open_engine(
             networks, fabric, netlist, self.sites, self.flow_class, pessimism
         )
-        self.current = math.exp(log_score(self._engine.result, pessimism))
+        self.current = _throughput(log_score(self._engine.result, pessimism))
 
     def score(self, sites: IntArray, flow_class: IntArray) -> float:
         """Of a placement that differs in few units and turns, which makes it fast."""
@@ -221,4 +228,4 @@ class Session:
     def _move(self, sites: IntArray, flow_class: IntArray) -> float:
         engine = self._engine
         _list_changed(engine.wiring, engine.scratch, self.sites, self.flow_class, sites, flow_class)
-        return math.exp(price_state(engine, sites, flow_class, 0.0))
+        return _throughput(price_state(engine, sites, flow_class, 0.0))

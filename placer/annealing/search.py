@@ -22,6 +22,7 @@ from placer.annealing.pricing import pressure_of
 from placer.annealing.random import rng_state, uniform
 from placer.cost import CostModel
 from placer.decision import Decisions
+from placer.errors import InputError
 from placer.fabric import Fabric
 from placer.heuristic import HeuristicCost, tables_of
 from placer.netlist import Netlist
@@ -220,7 +221,7 @@ class BatchedSearch:
         scores = self._cost.score(self._netlist, decisions)
         is_usable = (scores > 0) & (scores < np.inf)
         if scores.shape != (len(decisions),) or not is_usable.all():
-            raise ValueError(f"a cost model must give one score above 0 per decision: {scores}")
+            raise InputError(f"a cost model must give one score above 0 per decision: {scores}")
         return -np.log(scores)
 
     def verify(self) -> None:

@@ -104,3 +104,5 @@ def test_a_prediction_that_is_no_number_ends_a_search() -> None:
     decisions = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
     with pytest.raises(InputError, match="not finite"):
         cost.score(netlist, decisions)
+    with pytest.raises(InputError, match="not finite"):
+        cost.session(netlist, start.sites, start.flow_class)
