@@ -44,7 +44,7 @@ class Scores:
 
     group: str
     method: str
-    throughput: dict[str, FloatArray]  # by netlist, over seeds
+    throughput: dict[str, FloatArray]  # by fingerprint of the netlist, over seeds
     predicted: dict[str, FloatArray]
     favourite: dict[str, FloatArray]  # throughput of what the cost model itself likes best
     favourite_predicted: dict[str, FloatArray]
@@ -88,7 +88,7 @@ def scores_of(finished: Sequence[Finished]) -> list[Scores]:
 def _scores(group: str, method: str, items: list[Finished]) -> Scores:
     by_netlist: dict[str, list[Finished]] = {}
     for item in items:
-        by_netlist.setdefault(item.job.case.name, []).append(item)
+        by_netlist.setdefault(item.job.case.netlist.fingerprint, []).append(item)
     return Scores(
         group,
         method,

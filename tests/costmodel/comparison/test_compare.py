@@ -91,6 +91,13 @@ def test_a_fabric_with_the_same_name_and_other_rates_is_another_job() -> None:
     assert ids[0] != ids[1]
 
 
+def test_netlists_of_one_name_are_two() -> None:
+    one, two = cases()
+    two = replace(two, netlist=replace(two.netlist, name=one.name))
+    (scores,) = scores_of([finished(case, "rules", 0, 0.5, 0.5) for case in (one, two)])
+    assert len(scores.throughput) == 2
+
+
 def test_without_a_base_nothing_is_told_against_it() -> None:
     board = scores_of([finished(cases()[0], "model", 0, 0.6, 0.6)])
     (row,) = summary_rows(board, "rules", "truth")
