@@ -78,11 +78,22 @@ def _relative_error(predicted: dict[str, FloatArray], simulated: dict[str, Float
 
 
 def scores_of(finished: Sequence[Finished]) -> list[Scores]:
-    """One entry per group and method, in the order in which they come."""
+    """One entry per group and method, in the order in which they come.
+
+    Behind them all netlists of a fabric together, where it has several groups.
+    """
     groups: dict[tuple[str, str], list[Finished]] = {}
+    together: dict[tuple[str, str], list[Finished]] = {}
     for item in finished:
-        groups.setdefault((item.job.case.group, item.job.name), []).append(item)
-    return [_scores(*key, items) for key, items in groups.items()]
+        case = item.job.case
+        groups.setdefault((case.group, item.job.name), []).append(item)
+        together.setdefault((f"all on {case.fabric.name}", item.job.name), []).append(item)
+    several = {
+        key: items
+        for key, items in together.items()
+        if len({item.job.case.group for item in items}) > 1
+    }
+    return [_scores(*key, items) for key, items in (groups | several).items()]
 
 
 def _scores(group: str, method: str, items: list[Finished]) -> Scores:

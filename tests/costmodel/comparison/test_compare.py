@@ -98,6 +98,14 @@ def test_netlists_of_one_name_are_two() -> None:
     assert len(scores.throughput) == 2
 
 
+def test_groups_of_a_fabric_are_also_told_together() -> None:
+    one, two = cases()
+    done = [finished(case, "rules", 0, 0.5, 0.5) for case in (one, replace(two, group="mha"))]
+    board = scores_of(done)
+    assert [scores.group for scores in board] == ["mlp", "mha", "all on small"]
+    assert len(board[2].throughput) == 2
+
+
 def test_without_a_base_nothing_is_told_against_it() -> None:
     board = scores_of([finished(cases()[0], "model", 0, 0.6, 0.6)])
     (row,) = summary_rows(board, "rules", "truth")
