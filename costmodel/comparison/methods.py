@@ -15,6 +15,7 @@ from placer.errors import InputError
 from placer.placing import PlaceConfig
 from placer.simulation import PRECISE_LIMITS, Limits, label_limits
 
+LAST_SHARE = 0.05  # of the time, in which no search is begun
 LONG_LIMITS = Limits(warmup_samples=30, window_samples=60)
 
 
@@ -94,9 +95,12 @@ def place(case: Case, method: Method, seconds: float, seed: int) -> Placed:
 def _search(
     case: Case, method: Method, cost: CostModel, seconds: float, seed: int
 ) -> MultiStartResult:
-    """Searches from new starts until the time is over; the best one counts."""
+    """Searches from new starts until the time is over; the best one counts.
+
+    None is begun in the last moments: one that simulates needs seconds on `large`.
+    """
     end, done = time.monotonic() + seconds, list[StartResult]()
-    while (left := end - time.monotonic()) > 0 or not done:
+    while (left := end - time.monotonic()) > LAST_SHARE * seconds or not done:
         problem = method.problem(case, cost, max(left, 1e-3))
         done.append(search_once(SearchTask(problem, len(done), (seed,))))
     return MultiStartResult(tuple(done))
