@@ -79,7 +79,10 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    document = read_archive(path, "train the policy again")
+    try:
+        document = read_archive(path, "train it again")
+    except InputError as error:
+        raise InputError(f"policy file: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
         raise InputError(f"policy file {path}: this version reads schema {SCHEMA_VERSION}")
     return document

@@ -154,7 +154,10 @@ def test_ctrl_c_ends_it_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("costmodel.comparison.run.run_tasks", interrupt)
-    quick = ["methods=[heuristic]", "unseen.families=[mlp]", "unseen.netlists=1", "models.names=[]"]
+    quick = [
+        "methods=[heuristic]", "unseen.families=[mlp]", "unseen.netlists=1", "unseen.exclude=[]",
+        "models.names=[]",
+    ]  # fmt: skip
     with pytest.raises(SystemExit) as stop:
         run_command(main, "compare", [*quick, f"output={tmp_path}"])
     assert (stop.value.code, capsys.readouterr().err) == (130, "interrupted\n")
@@ -213,15 +216,16 @@ def test_the_configuration_composes() -> None:
         ("unseen.families=[rnn]", "unknown family 'rnn'"),
         ("models.names=[alexnet]", "unknown model 'alexnet'"),
         ("seconds=0", "seconds=0"),
+        ("unseen.exclude=[no/data]", "no/data"),
         ("recipes.flow.overrides=[cost=magic]", "magic"),
     ],
 )
 def test_wrong_input_is_explained(
     argument: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    arguments = ["unseen.netlists=1", "models.names=[]", f"output={tmp_path}", argument]
+    quick = ["unseen.netlists=1", "unseen.exclude=[]", "models.names=[]", f"output={tmp_path}"]
     with pytest.raises(SystemExit) as stop:
-        run_command(main, "compare", arguments)
+        run_command(main, "compare", [*quick, argument])
     assert stop.value.code == 2 and message in capsys.readouterr().err
 
 
