@@ -7,8 +7,6 @@ import warnings
 import zipfile
 from pathlib import Path
 
-import torch
-
 from placer.errors import InputError
 
 
@@ -17,6 +15,8 @@ def read_archive(path: Path, advice: str) -> object:
 
     Raises InputError that ends with `advice` when the file is damaged or something else.
     """
+    import torch  # slow, and most of this package does without
+
     try:
         content = path.read_bytes()
     except OSError as error:

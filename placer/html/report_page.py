@@ -23,12 +23,12 @@ def report_page(file: Path, title: str, command: str, config: dict[str, Any]) ->
     for line in read_text(file).splitlines():
         if line.startswith("## "):
             parts.append((line.removeprefix("## "), []))
-        elif line and not line.startswith("# "):
+        elif not line.startswith("# "):
             parts[-1][1].append(line)
     sections = [
         Section(heading, list(_blocks(heading, lines, file.parent)))
         for heading, lines in parts
-        if lines
+        if any(lines)
     ]
     subtitle = "Tables and pictures; how they were made stands at the end"
     return Page(title, subtitle, command, config, sections)
@@ -41,7 +41,7 @@ def _blocks(heading: str, lines: list[str], folder: Path) -> Iterator[Block]:
             header, _, *rows = ([_plain(cell) for cell in line[1:-1].split("|")] for line in group)
             yield Table(caption, header, rows)
             continue
-        for line in group:
+        for line in filter(None, group):
             picture = _PICTURE.fullmatch(line)
             if picture is not None:
                 yield Picture((folder / picture[2]).read_bytes(), "image/png", picture[1])

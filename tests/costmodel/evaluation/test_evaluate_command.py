@@ -89,7 +89,8 @@ def test_report_of_a_whole_run(
     ]  # fmt: skip
     assert {row["num_decisions"] for row in whole} == {str(NUM_NETLISTS * NUM_DECISIONS)}
     names = {path.name for path in published.iterdir()}
-    assert names == {path.name for path in out.iterdir()} - {JOBS_FOLDER, PREDICTIONS_FILE}
+    private = {JOBS_FOLDER, PREDICTIONS_FILE, "report.html"}
+    assert names == {path.name for path in out.iterdir()} - private
     assert "per-graph Spearman best `" in capsys.readouterr().out
 
 
