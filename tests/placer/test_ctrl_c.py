@@ -50,6 +50,7 @@ def test_where_it_would_be_dropped_it_comes_later(file: str, name: str) -> None:
         pytest.fail("it was dropped")
 
 
+@pytest.mark.slow
 def test_an_import_that_never_ends_is_left() -> None:
     keeps_on = (
         "import time, signal\nsignal.raise_signal(signal.SIGINT)\nwhile True: time.sleep(0.01)"

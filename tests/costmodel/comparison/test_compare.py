@@ -69,6 +69,7 @@ def test_gains_share_and_error_by_hand() -> None:
     assert truth["spread over seeds"] == "", "of one seed"
 
 
+@pytest.mark.slow
 def test_a_share_of_no_gap_says_nothing() -> None:
     names = {"rules": 0.98, "model": 0.982, "truth": 0.985}
     case = cases()[0]
@@ -84,6 +85,7 @@ def test_the_judge_simulates_longer_than_any_search() -> None:
         assert judge.window_samples > search.window_samples
 
 
+@pytest.mark.slow
 def test_a_fabric_with_the_same_name_and_other_rates_is_another_job() -> None:
     other = load_fabric("small", ["link.hop_cycles=3"])
     netlist = cases()[0].netlist
@@ -91,6 +93,7 @@ def test_a_fabric_with_the_same_name_and_other_rates_is_another_job() -> None:
     assert ids[0] != ids[1]
 
 
+@pytest.mark.slow
 def test_netlists_of_one_name_are_two() -> None:
     one, two = cases()
     two = replace(two, netlist=replace(two.netlist, name=one.name))
@@ -98,6 +101,7 @@ def test_netlists_of_one_name_are_two() -> None:
     assert len(scores.throughput) == 2
 
 
+@pytest.mark.slow
 def test_groups_of_a_fabric_are_also_told_together() -> None:
     one, two = cases()
     done = [finished(case, "rules", 0, 0.5, 0.5) for case in (one, replace(two, group="mha"))]
@@ -187,6 +191,7 @@ def test_netlists_of_a_dataset_are_not_unseen(monkeypatch: pytest.MonkeyPatch) -
     assert len({*fingerprints, first.netlist.fingerprint}) == 4
 
 
+@pytest.mark.slow
 def test_too_few_unseen_netlists_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     always = cases()[0].netlist
     monkeypatch.setattr(cases_module, "draw_netlist", lambda *_: always)
@@ -194,6 +199,7 @@ def test_too_few_unseen_netlists_are_told(monkeypatch: pytest.MonkeyPatch) -> No
         list(UNSEEN.cases(SMALL))
 
 
+@pytest.mark.slow
 def test_sections_of_a_model_are_cases() -> None:
     found = list(Models(("bert_base",), 1, (False,), 16).cases(load_fabric("large")))
     assert found and all(case.group == "bert_base forward" and case.samples >= 1 for case in found)
@@ -229,6 +235,7 @@ def test_wrong_input_is_explained(
     assert stop.value.code == 2 and message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [float("nan"), "fast", None])
 def test_a_damaged_value_is_computed_again(
     value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
