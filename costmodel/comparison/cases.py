@@ -67,7 +67,8 @@ class Unseen:
             if len(unseen) < self.netlists:
                 raise InputError(
                     f"only {len(unseen)} of {DRAWS * self.netlists} random netlists of {family!r} "
-                    f"are in none of the datasets that exclude names; allowed netlists: so many"
+                    "are new: different, and in none of the datasets of `exclude`; ask for fewer "
+                    "netlists or change sample_cycles"
                 )
             yield from (Case(family, fabric, netlist) for netlist in unseen)
 

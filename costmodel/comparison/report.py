@@ -31,7 +31,7 @@ HEADER = [
     "RE of favourites", "seconds", "searches",
 ]  # fmt: skip
 LEAST_GAP = 0.01  # smaller ones are noise, and a share of them says nothing
-FILES = ("report.md", "report.html", "placements.csv", "gain.png", "predicted.png")
+PUBLISHED = ("report.md", "placements.csv", "gain.png", "predicted.png")
 VALUES_HEADER = [
     "group", "netlist", "fabric", "units", "method", "seed", "throughput", "predicted", "favourite",
     "favourite_predicted", "seconds", "searches",
@@ -222,9 +222,9 @@ def write_report(
 
 
 def publish(folder: Path, target: Path) -> None:
-    """Copy the report to another folder."""
+    """Copy the report to another folder, but for the page, which holds the same once more."""
     make_folder(target)
-    for name in FILES:
+    for name in PUBLISHED:
         write_atomic(target / name, (folder / name).read_bytes())
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import traceback
 from pathlib import Path
 
-OWN_FOLDER = Path(__file__).parent
-
 
 def is_of_user(file: str) -> bool:
-    """Neither PyTorch nor this package."""
+    """Neither PyTorch, nor this package, nor what imports modules."""
     import torch
 
-    libraries = (str(Path(torch.__file__).parent), str(OWN_FOLDER), "<frozen importlib")
-    return not file.startswith(libraries)
+    files = (torch.__file__, importlib.__file__, __file__)
+    folders = [str(Path(str(name)).parent) for name in files]
+    return not file.startswith((*folders, "<frozen importlib"))
 
 
 def place_of_error(error: BaseException) -> str:

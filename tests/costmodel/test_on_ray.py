@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +21,7 @@ from placer.executor import ExecutorKind, run_tasks
 from placer.placing import PlaceConfig
 from tests.costmodel.evaluation.cases import plan_of, sources_in
 from tests.costmodel.test_learned import SMALL, model_for
+from tests.ray_cluster import ray_cluster
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 RAY = ExecutorKind.RAY
@@ -30,16 +29,8 @@ RAY = ExecutorKind.RAY
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    from ray.cluster_utils import Cluster
-
-    head = {"num_cpus": 1, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    try:
+    with ray_cluster(1) as cluster:
         yield cluster.address
-    finally:
-        cluster.shutdown()
 
 
 def test_active_learning_finds_the_same(address: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +25,7 @@ from tests.placer.test_executor import (
     tasks_of,
     thread_settings,
 )
+from tests.ray_cluster import ray_cluster
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 RAY = ExecutorKind.RAY
@@ -34,19 +33,9 @@ RAY = ExecutorKind.RAY
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head and one more node, each with one CPU; the tests connect by address."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    from ray.cluster_utils import Cluster
-
-    nodes = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
-    try:
-        nodes.add_node(num_cpus=1)
+    """The tests connect by address."""
+    with ray_cluster(2) as nodes:
         yield nodes
-    finally:
-        nodes.shutdown()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from costmodel.dataset.store import finished_shards
 from placer.config import load_fabric
 from placer.errors import InputError
 from placer.executor import ExecutorKind
+from tests.ray_cluster import ray_cluster
 
 SMALL = load_fabric("small")
 CONTENT = Content(
@@ -157,20 +157,9 @@ def test_bad_input_is_explained(
 
 
 @pytest.fixture
-def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A real Ray cluster of two nodes on this machine."""
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
-    try:
-        cluster.add_node(num_cpus=1)
+def two_nodes() -> Iterator[Any]:
+    with ray_cluster(2) as cluster:
         yield cluster
-    finally:
-        cluster.shutdown()
 
 
 @pytest.mark.ray

@@ -196,6 +196,16 @@ def test_wrong_choices_are_refused(network: NetworkChoice, message: str) -> None
         import_network(network)
 
 
+def test_a_missing_module_has_no_place_in_the_user_s_code() -> None:
+    with pytest.raises(InputError, match=r"No module named 'no_such_module'$"):
+        import_network(NetworkChoice("no_such_module:make", {}, (1, 4)))
+
+
+def test_a_cost_model_in_the_place_of_a_network_is_explained() -> None:
+    with pytest.raises(InputError, match=r"cost=learned cost\.model_file=a/flow\.pt"):
+        import_network(NetworkChoice("a/flow.pt", {}, None))
+
+
 def test_a_choice_with_arguments_and_indices() -> None:
     arguments = {"in_features": 4, "out_features": 3}
     network = import_network(NetworkChoice("torch.nn:Linear", arguments, (1, 4)))
