@@ -68,7 +68,7 @@ data/dataset_sections/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset fabric=large size=sections families=[section] seed=3
 
 data/model_large/tuned_100.pt: | data/model/flow.pt data/dataset_sections/splits.json
-	$(PYTHON) -m costmodel.adapt data=data/dataset_sections tuned=[1.0] scratch=[] seeds=[0] output=data/model_large
+	$(PYTHON) -m costmodel.adapt data=data/dataset_sections tuned=[1.0] scratch=[] rules=true seeds=[0] output=data/model_large
 
 data/model_guha_large/tuned_100.pt: | data/model_guha/guha.pt data/dataset_sections/splits.json
 	$(PYTHON) -m costmodel.adapt data=data/dataset_sections model_file=data/model_guha/guha.pt tuned=[1.0] scratch=[] seeds=[0] output=data/model_guha_large

@@ -26,6 +26,8 @@ from costmodel.evaluation.scores import Spread
 from costmodel.labelled import Labelled, Selection, open_labelled
 from costmodel.metrics import evaluate
 from costmodel.model import Model
+from costmodel.networks import NetworkConfig
+from costmodel.networks.flow import FlowConfig
 from costmodel.training import LossConfig, TrainConfig, TrainerConfig, fit
 from placer.command import command_line, make_console
 from placer.config import run_command, to_dataclass
@@ -53,6 +55,7 @@ class AdaptConfig:
     fold: int
     tuned: tuple[float, ...]
     scratch: tuple[float, ...]
+    rules: bool | None
     seeds: tuple[int, ...]
     loss: LossConfig
     trainer: TrainerConfig
@@ -124,7 +127,7 @@ def _train(
     config: AdaptConfig, some: Selection, seed: int, name: str, old: Model | None
 ) -> tuple[Model, float]:
     """The model and the seconds of its training, over all runs that were cut off."""
-    network = Model.load(config.model_file).config
+    network = network_of(config)
     trainer = config.scratch_trainer if old is None else config.trainer
     folder = config.output / "checkpoints" / f"{name}_seed{seed}"
     learning = TrainConfig(network, config.loss, trainer)
@@ -137,6 +140,16 @@ def _train(
         seconds = before + time.monotonic() - begin
         write_atomic(spent, f"{seconds:.3f}")
     return model, seconds
+
+
+def network_of(config: AdaptConfig) -> NetworkConfig:
+    """That of the old model, with or without the expert's rules as asked for."""
+    network = Model.load(config.model_file).config
+    if config.rules is None:
+        return network
+    if not isinstance(network, FlowConfig):
+        raise InputError(f"rules={config.rules}: {config.model_file} is no `flow` network")
+    return replace(network, rules=config.rules)
 
 
 def _moved(old: Model, data: Labelled) -> Model:

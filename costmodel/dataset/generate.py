@@ -32,6 +32,16 @@ PHASE_SHARE = {
     Phase.QUENCHED: 0.10,
     Phase.OPTIMAL: 0.44,
 }
+# Of sections of real models. The rules are nearly right there, random searches far from the best:
+# what a model must tell apart are results of good searches.
+SECTION_SHARE = {
+    Phase.RANDOM: 0.05,
+    Phase.HOT: 0.0,
+    Phase.MID: 0.05,
+    Phase.COLD: 0.70,
+    Phase.QUENCHED: 0.05,
+    Phase.OPTIMAL: 0.15,
+}
 NUM_WALKS = 4  # with the simulator in the loop, from the best of the other phases
 
 
@@ -55,8 +65,9 @@ def make_samples(
     rng = np.random.default_rng([seed, netlist_id])
     failures: list[str] = []
     netlist, spec = _draw(fabric, family, options, rng, failures)
-    explorer = Explorer(fabric, netlist, rng)
-    counts = phase_counts(options.decisions)
+    is_section = family == SECTION
+    explorer = Explorer(fabric, netlist, rng, is_tuned=is_section)
+    counts = phase_counts(options.decisions, SECTION_SHARE if is_section else PHASE_SHARE)
     found = _anneal(explorer, counts)
     outcomes = [_simulate(fabric, netlist, found)]
     missing = options.decisions - len(found)  # an anneal may have skipped a phase
@@ -97,9 +108,9 @@ def _draw(
     )
 
 
-def phase_counts(decisions: int) -> dict[Phase, int]:
-    """Whole numbers in the proportion of PHASE_SHARE that add up to `decisions`."""
-    exact = {phase: share * decisions for phase, share in PHASE_SHARE.items()}
+def phase_counts(decisions: int, shares: dict[Phase, float]) -> dict[Phase, int]:
+    """Whole numbers in the proportion of `shares` that add up to `decisions`."""
+    exact = {phase: share * decisions for phase, share in shares.items()}
     counts = {phase: int(value) for phase, value in exact.items()}
     by_rest = sorted(exact, key=lambda phase: counts[phase] - exact[phase])
     for phase in by_rest[: decisions - sum(counts.values())]:

@@ -40,6 +40,8 @@ HOT_ACCEPTANCE, COLD_ACCEPTANCE = 0.6, 0.25
 QUENCH_TEMPERATURE = 4e-5  # only moves that cost next to nothing pass
 WALK_TEMPERATURE = 0.01  # moves that cost about 1% pass
 NEGOTIATED_SHARE = 0.25  # of the decisions get negotiated routes after the search
+TUNED_FLOW, TUNED_SPREAD = 1.6, 0.25  # weight of long flows; deviation of the log of weights
+TUNED_DOUBLINGS = (1, 2, 2, 3)  # that are drawn
 MAX_TRIES = 8  # moves of a walk per decision that is wanted; some find no place
 
 
@@ -69,8 +71,12 @@ class _Recorder:
 class Explorer:
     """Finds decisions of one netlist, all from one random generator."""
 
-    def __init__(self, fabric: Fabric, netlist: Netlist, rng: np.random.Generator) -> None:
+    def __init__(
+        self, fabric: Fabric, netlist: Netlist, rng: np.random.Generator, is_tuned: bool = False
+    ) -> None:
+        """`is_tuned`: anneals as a placer would, with rules near the tuned ones."""
         self._fabric, self._netlist, self._rng = fabric, netlist, rng
+        self._is_tuned = is_tuned
         shape = (netlist.num_units, fabric.topology.num_sites)
         self._is_allowed = np.ones(shape, np.bool_)
 
@@ -154,6 +160,8 @@ class Explorer:
 
     def _draw_options(self) -> AnnealOptions:
         rng = self._rng
+        if self._is_tuned:
+            return AnnealOptions(effort=_log_uniform(rng, 0.05, 0.3))
         schedule = Schedule(
             start=_log_uniform(rng, 0.2, 2),
             cooling=_log_uniform(rng, 0.7, 3),
@@ -165,6 +173,9 @@ class Explorer:
         return AnnealOptions(effort=_log_uniform(rng, 0.01, 0.2), schedule=schedule, moves=mix)
 
     def _draw_rules(self) -> Rules:
+        if self._is_tuned:
+            link, flow, port = np.exp(self._rng.normal(0.0, TUNED_SPREAD, 3)).tolist()
+            return Rules(link, TUNED_FLOW * flow, port, int(self._rng.choice(TUNED_DOUBLINGS)))
         link, flow, port = (_log_uniform(self._rng, 0.5, 2) for _ in range(3))
         return Rules(link, flow, port, doublings=int(self._rng.integers(1, MAX_DOUBLINGS)))
 

@@ -18,6 +18,7 @@ class Batch:
     """Columns as in `GraphSet`, numbered through over all decisions of the batch."""
 
     log_throughput: Tensor  # [num_decisions]
+    log_rules: Tensor  # [num_decisions]
     graph: Tensor  # [num_decisions] number of the netlist
     num_units: Tensor  # [num_decisions] and so on: rows per decision
     num_flows: Tensor
@@ -65,6 +66,7 @@ def make_batch(data: GraphSet, ids: LongArray) -> Batch:
     first_switch = np.cumsum(switches) - switches
     arrays = {
         "log_throughput": data.log_throughput[ids],
+        "log_rules": data.log_rules[ids],
         "graph": data.netlist_of[ids],
         "num_units": units.size,
         "num_flows": flows.size,

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from placer.decision import Decisions
 from placer.errors import InputError
 from placer.fabric import Fabric
+from placer.heuristic import HeuristicCost
 from placer.netlist import Netlist
 from placer.routing.arrays import Flows, flows_of, require_routes, require_sites
 
 IntArray = NDArray[np.int32]
 LongArray = NDArray[np.int64]
+FloatArray = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Encoded:
     link_to: IntArray  # [num_links] switch, -1: a unit
     link_flows: IntArray  # [num_links] flows that use it
     link_hops: IntArray  # [num_links] sum over these flows of the links of their route trees
+    log_rules: FloatArray  # [num_decisions] log of the expert's estimate, of `HeuristicCost`
 
     def __len__(self) -> int:
         return len(self.end_hops)
@@ -69,7 +72,8 @@ def encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> Encoded:
             decisions.route_start,
             decisions.links,
             decisions.parents,
-        )
+        ),
+        np.log(_rules(fabric).score(netlist, decisions)).astype(np.float32),
     )
     if (encoded.end_hops < 0).any():
         decision, end = np.argwhere(encoded.end_hops < 0)[0]
@@ -79,6 +83,15 @@ def encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> Encoded:
             f"reach its target {netlist.units[flows.targets[end]].name} in decision {decision}"
         )
     return encoded
+
+
+_last_rules: list[HeuristicCost] = []  # of one fabric: they remember their last netlist
+
+
+def _rules(fabric: Fabric) -> HeuristicCost:
+    if not _last_rules or _last_rules[0].fabric is not fabric:
+        _last_rules[:] = [HeuristicCost(fabric)]
+    return _last_rules[0]
 
 
 @njit(cache=True)

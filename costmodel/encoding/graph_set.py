@@ -41,6 +41,7 @@ class GraphSet:
     netlist_of: LongArray  # [num_decisions]
     facts_of: LongArray  # [num_decisions] whose rows of units, flows and ends count
     log_throughput: FloatArray  # [num_decisions] NaN where there is no label
+    log_rules: FloatArray  # [num_decisions]
     unit_start: LongArray  # [num_facts + 1]
     unit: FloatArray
     unit_op: IntArray

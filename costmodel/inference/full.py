@@ -49,6 +49,8 @@ def predict_encoded(
         encoded.visit_before, encoded.lane_start, encoded.lane_kind, encoded.lane_link,
         encoded.end_hops, result,
     )  # fmt: skip
+    if networks[0].config.rules:
+        result[:, :, 0] += encoded.log_rules[:, None]
     return result
 
 

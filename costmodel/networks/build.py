@@ -48,10 +48,10 @@ def network_config(description: dict[str, Any]) -> NetworkConfig:
         )
     values = {key: value for key, value in description.items() if key != "kind"}
     wanted = {field.name: field for field in fields(cls)}
-    if values.keys() != wanted.keys():
-        raise InputError(f"network: has {sorted(values)}, needed {sorted(wanted)}")
-    for name, field in wanted.items():
-        default = field.default
+    if not values.keys() <= wanted.keys():
+        raise InputError(f"network: has {sorted(values)}, known: {sorted(wanted)}")
+    for name in values:
+        default = wanted[name].default
         try:
             if isinstance(default, Enum):
                 values[name] = type(default)(values[name])

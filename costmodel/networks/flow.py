@@ -52,6 +52,7 @@ class FlowConfig:
     annotations: bool = True  # work, sizes, rates
     lanes: bool = True  # False: flows know how far they go, not whom they meet
     stalls: bool = True  # also predict what units wait for
+    rules: bool = False  # predict what is lost of the expert's estimate, which is an upper bound
 
     def __post_init__(self) -> None:
         for name, least, most in (("width", 4, 512), ("lane_width", 4, 512), ("rounds", 0, 16)):
@@ -210,6 +211,8 @@ class FlowNetwork(nn.Module):
         if lane is not None:
             nodes.append((batch.num_lanes, lane))
         log_throughput, log_sigma = self.readout(self._pool(nodes))
+        if self.config.rules:
+            log_throughput = log_throughput + batch.log_rules
         stalls = None if self.stalls is None else self.stalls(unit)
         return Output(log_throughput, log_sigma, stalls)
 

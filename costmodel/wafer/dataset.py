@@ -124,6 +124,7 @@ def part_of(mappings: LabelledMappings) -> dict[str, NDArray[Any]]:
         "netlist_of": np.zeros(num, np.int64),
         "facts_of": np.arange(num),
         "log_throughput": np.log(mappings.throughput).astype(np.float32),
+        "log_rules": np.zeros(num, np.float32),  # there is no estimate that nothing can exceed
         "unit_op": np.tile(unit_ops(graph), num),
         "unit_stage": np.tile(unit_stages(encoder.graph), num),
         "flow_source": np.tile(edges[:, 0], num),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from placer.annealing.interrupt import Interrupt
 from placer.annealing.rerouting import energies_of
 from placer.cost import CostModel, SimulatorCost
 from placer.decision import Decisions
@@ -19,6 +20,11 @@ from placer.fabric import Fabric
 from placer.netlist import Netlist
 
 JUDGING_SHARE = 0.3  # of a time limit, at most
+
+
+def key_of(decision: Decisions) -> bytes:
+    """The same for the same placement and turns."""
+    return decision.sites.tobytes() + decision.channels.tobytes()
 
 
 @dataclass(slots=True)
@@ -30,28 +36,49 @@ class Elite:
     _seen: set[bytes] = field(default_factory=set)
 
     def add(self, decision: Decisions) -> None:
-        key = decision.sites.tobytes() + decision.channels.tobytes()
+        key = key_of(decision)
         if key not in self._seen:
             self._seen.add(key)
             self.decisions.append(decision)
 
 
 class Judge:
-    """Simulates placements and keeps the fastest.
+    """Simulates placements, each once, and keeps the fastest.
 
-    Begin with one that does not depend on the cost model, if there is one, so that a bad model
-    costs time but little else; it also tells how long a simulation takes.
+    Some of them should not depend on the cost model, so that a bad model costs time but little
+    else.
     """
 
-    def __init__(self, fabric: Fabric, netlist: Netlist, first: Decisions) -> None:
+    def __init__(self, fabric: Fabric, netlist: Netlist) -> None:
         self._netlist, self._truth = netlist, SimulatorCost(fabric)
-        begin = time.monotonic()
-        self.best, self.throughput = first, self._simulate(first)
-        self._first, self._seconds = first, time.monotonic() - begin
+        self.best: Decisions | None = None
+        self.throughput = 0.0  # of the best
+        self.spent_seconds = 0.0
+        self.is_interrupted = False  # by Ctrl-C
+        self._known: dict[bytes, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Of a simulation, on average; 0 before the first."""
+        return self.spent_seconds / max(len(self._known), 1)
+
+    def simulate(self, decision: Decisions) -> float:
+        """Its throughput."""
+        key = key_of(decision)
+        if key not in self._known:
+            begin = time.monotonic()
+            with Interrupt() as interrupt:
+                throughput = float(self._truth.score(self._netlist, decision)[0])
+            self.is_interrupted |= interrupt.is_asked
+            self._known[key] = throughput
+            self.spent_seconds += time.monotonic() - begin
+            if self.best is None or throughput > self.throughput:
+                self.best, self.throughput = decision, throughput
+        return self._known[key]
 
     def reserved_seconds(self, number: int, limit: float) -> float:
         """Of a time limit, for `number` more simulations or as many as are worth it."""
-        return min(number * self._seconds, JUDGING_SHARE * limit)
+        return min(number * self.seconds, JUDGING_SHARE * limit)
 
     def judge(self, cost: CostModel, elite: Elite, number: int, seconds: float) -> Decisions:
         """Simulate those that the cost model likes best, `number` at most, while there is time.
@@ -59,17 +86,11 @@ class Judge:
         Returns the one that it likes best.
         """
         energies = energies_of(cost, self._netlist, Decisions.concatenate(elite.decisions))
-        chosen: list[Decisions] = [
-            elite.decisions[k] for k in np.argsort(energies, kind="stable")[:number]
-        ]
+        order = np.argsort(energies, kind="stable")
+        liked: list[Decisions] = [elite.decisions[k] for k in order]
         end = time.monotonic() + seconds
-        for decision in (d for d in chosen if d is not self._first):
-            if time.monotonic() + self._seconds > end:
+        for decision in [d for d in liked if key_of(d) not in self._known][:number]:
+            if time.monotonic() + self.seconds > end or self.is_interrupted:
                 break
-            throughput = self._simulate(decision)
-            if throughput > self.throughput:
-                self.best, self.throughput = decision, throughput
-        return chosen[0]
-
-    def _simulate(self, decision: Decisions) -> float:
-        return float(self._truth.score(self._netlist, decision)[0])
+            self.simulate(decision)
+        return liked[0]

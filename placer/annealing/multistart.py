@@ -138,17 +138,17 @@ def search_once(
         start = random_start(fabric, netlist, problem.is_allowed, start_seeds[0][0])
     _load_compiled(problem, start)
     begin = time.monotonic()
+    judge = Judge(fabric, netlist) if problem.finalists else None
     if problem.warm_start is None and problem.start is StartKind.HEURISTIC:
-        first = search_pool(problem, start_seeds, elite, _phase("heuristic", watch))
+        first = search_pool(problem, start_seeds, elite, judge, _phase("heuristic", watch))
         if first.status is AnnealStatus.INTERRUPTED:
             ended = replace(first, energy=energy_of(cost, netlist, first.decision))
             return StartResult(task.number, first.decision, ended, first.decision)
         start = start_of(fabric, first.decision, problem.is_allowed)
     beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
     first_judged = elite.favourite if problem.warm_start is None else beginning
-    judge = None
-    if problem.finalists and first_judged is not None:
-        judge = Judge(fabric, netlist, first_judged)
+    if judge is not None and first_judged is not None:
+        judge.simulate(first_judged)
     end = math.inf
     if options.time_limit is not None:
         end = begin + options.time_limit
@@ -163,11 +163,17 @@ def search_once(
     done = StartResult(
         task.number, beginning, result, result.decision, replay=tuple(replay.snapshots)
     )
-    if not problem.finalists:
+    if judge is None:
         return done
-    judge = judge or Judge(fabric, netlist, result.decision)
-    favourite = judge.judge(cost, elite, problem.finalists, end - time.monotonic())
-    chosen = replace(result, decision=judge.best, energy=energy_of(cost, netlist, judge.best))
+    number = problem.finalists
+    if judge.best is None:
+        judge.simulate(result.decision)
+        number -= 1
+    favourite = judge.judge(cost, elite, number, end - time.monotonic())
+    assert judge.best is not None
+    status = AnnealStatus.INTERRUPTED if judge.is_interrupted else result.status
+    energy = energy_of(cost, netlist, judge.best)
+    chosen = replace(result, decision=judge.best, energy=energy, status=status)
     return replace(done, result=chosen, favourite=favourite, simulated=judge.throughput)
 
 

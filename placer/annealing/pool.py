@@ -1,9 +1,10 @@
-"""Starts for a slow cost model: whole searches with the heuristic, of which it chooses the best.
+"""Starts for a slow cost model: whole searches with the heuristic, of which the best goes on.
 
 The heuristic calls many placements equally good that are not, and which of its rules matters most
-differs between netlists. So each search of the pool has rules of its own: the first those that
-were given, then small changes of those whose result the cost model likes best so far, and every
-third time new ones at random.
+differs between netlists. So every second search of the pool has rules of its own instead of those
+that were given: in turn small changes of those whose result is the best so far, and new ones at
+random. What is best the simulator says, as far as time allows: whenever enough of it has passed for
+one more simulation, the result that the cost model likes best is simulated.
 """
 
 from __future__ import annotations
@@ -16,58 +17,89 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from placer.annealing.annealer import AnnealOptions, AnnealResult, AnnealStatus, Round, anneal
-from placer.annealing.finalists import Elite
+from placer.annealing.finalists import JUDGING_SHARE, Elite, Judge
 from placer.annealing.problem import Problem
 from placer.annealing.rerouting import energy_of
 from placer.annealing.search import Search
 from placer.annealing.starts import random_start
 from placer.heuristic import HeuristicCost, Rules
 
-POOL_SHARE = 0.6  # of a time limit
-LEAST_SEARCHES = 6  # at least, if asked for: on large netlists short ones beat a long one
+POOL_SHARE = 0.8  # of a time limit
+LEAST_SEARCHES = 12  # at least, if asked for: on large netlists short ones are as good as long ones
 FAR, NEAR = 0.5, 0.2  # standard deviations of the logarithm of a weight
 DOUBLINGS = (1, 2, 3)  # that are drawn
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Candidate:
     rules: Rules
     result: AnnealResult
-    energy: float  # by the cost model that chooses
+    predicted: float  # energy by the cost model
+    simulated: float | None = None  # -log of its throughput
 
 
 def search_pool(
     problem: Problem,
     seeds: list[tuple[int, int]],
     elite: Elite,
+    judge: Judge | None,
     after_round: Callable[[Round, Search], None],
 ) -> AnnealResult:
-    """Search once per pair of seeds (random placement, search); the best by the cost model.
+    """Search once per pair of seeds (random placement, search); the best one.
 
     All together take a share of the time limit: none is begun after that, and the last is cut off.
-    Ctrl-C ends them; what was found is returned. `elite` takes all results.
+    Ctrl-C ends them; what was found is returned. `elite` takes all results. Without a `judge` the
+    cost model alone says what is best.
     """
     limit = problem.options.time_limit
     share = math.inf if limit is None else POOL_SHARE * limit
-    end, longest = time.monotonic() + share, share / min(LEAST_SEARCHES, len(seeds))
-    found = list[_Candidate]()
+    begin = time.monotonic()
+    end, longest = begin + share, share / min(LEAST_SEARCHES, len(seeds))
+    found, is_interrupted = list[_Candidate](), False
     for number, pair in enumerate(seeds):
         left = end - time.monotonic()
-        if left <= 0 and found:
+        if (left <= 0 and found) or is_interrupted:
             break
         rules = _rules(problem.rules, found, number, pair[1])
         result = _search(problem, rules, pair, min(left, longest), after_round)
         elite.add(result.decision)
-        energy = energy_of(problem.cost, problem.netlist, result.decision)
-        found.append(_Candidate(rules, result, energy))
-        if result.status is AnnealStatus.INTERRUPTED:
-            break
+        predicted = energy_of(problem.cost, problem.netlist, result.decision)
+        found.append(_Candidate(rules, result, predicted))
+        is_interrupted = result.status is AnnealStatus.INTERRUPTED
+        if judge is not None and not is_interrupted:
+            seconds = math.inf if limit is None else JUDGING_SHARE * (time.monotonic() - begin)
+            _simulate(found, judge, seconds)
+            is_interrupted = judge.is_interrupted
     cost = HeuristicCost(problem.fabric, problem.rules)
     elite.favourite = min(
         (candidate.result.decision for candidate in found),
         key=lambda decision: energy_of(cost, problem.netlist, decision),
     )
-    return replace(found[-1].result, decision=_best(found).result.decision)
+    last = found[-1].result
+    status = AnnealStatus.INTERRUPTED if is_interrupted else last.status
+    return replace(last, decision=_best(found).result.decision, status=status)
+
+
+def _simulate(found: list[_Candidate], judge: Judge, seconds: float) -> None:
+    """Those with the best predictions, until all simulations have taken `seconds`; one at least."""
+    waiting = [candidate for candidate in found if candidate.simulated is None]
+    for candidate in sorted(waiting, key=lambda each: each.predicted):
+        is_first = len(waiting) == len(found)
+        if (not is_first and judge.spent_seconds + judge.seconds > seconds) or judge.is_interrupted:
+            break
+        candidate.simulated = -math.log(judge.simulate(candidate.result.decision))
+        waiting.remove(candidate)
+
+
+def _best(found: list[_Candidate]) -> _Candidate:
+    """The first among equals. Those that were not simulated are compared by their predictions,
+    less the mean error of the others."""
+    errors = [each.predicted - each.simulated for each in found if each.simulated is not None]
+    error = float(np.mean(errors)) if errors else 0.0
+    return min(
+        found,
+        key=lambda each: each.predicted - error if each.simulated is None else each.simulated,
+    )
 
 
 def _search(
@@ -87,17 +119,12 @@ def _search(
     return anneal(fabric, netlist, HeuristicCost(fabric, rules), start, own, seeds[1], after_round)
 
 
-def _best(found: list[_Candidate]) -> _Candidate:
-    """The first among equals."""
-    return min(found, key=lambda candidate: candidate.energy)
-
-
 def _rules(given: Rules, found: list[_Candidate], number: int, seed: int) -> Rules:
     """Of the search with this number; the same for the same past and seed."""
-    if number == 0:
+    if number % 2 == 0:
         return given
     rng = np.random.default_rng(seed)
-    if number % 3 == 0:
+    if number % 4 == 3:
         return _vary(given, FAR, int(rng.choice(DOUBLINGS)), rng)
     best = _best(found).rules
     return _vary(best, NEAR, best.doublings, rng)

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.adapt import Adapted, main, rows_of, some_netlists
+from costmodel.adapt import AdaptConfig, Adapted, main, network_of, rows_of, some_netlists
 from costmodel.labelled import Selection
 from costmodel.learned import LearnedCost
-from placer.config import run_command
+from costmodel.networks.flow import FlowConfig
+from costmodel.networks.guha import GuhaConfig
+from placer.config import compose_config, run_command, to_dataclass
+from placer.errors import InputError
 from tests.costmodel.cases import labelled
 from tests.costmodel.test_learned import SMALL, model_for
 from tests.costmodel.training.tiny import interrupt
@@ -52,7 +55,7 @@ def test_the_command_adapts_a_model_of_another_fabric(
     arguments = [
         f"data={data.folder}", f"cache={tmp_path / 'cache'}", f"output={tmp_path / 'out'}",
         "tuned=[0.3]", "scratch=[1.0]", "seeds=[0]", "trainer.max_epochs=1", "trainer.threads=1",
-        "scratch_trainer.max_epochs=1", "scratch_trainer.threads=1",
+        "scratch_trainer.max_epochs=1", "scratch_trainer.threads=1", "rules=true",
     ]  # fmt: skip
     with monkeypatch.context() as patch, pytest.raises(SystemExit) as stop:
         patch.setattr("costmodel.adapt.fit", interrupt)
@@ -66,13 +69,23 @@ def test_the_command_adapts_a_model_of_another_fabric(
     names = ["model", "calibrated", "old", "tuned_30", "scratch_100"]
     assert [line.split(",")[0] for line in table] == names
     for name in names[2:]:
-        assert LearnedCost.load(tmp_path / "out" / f"{name}.pt").fabric == SMALL
+        cost = LearnedCost.load(tmp_path / "out" / f"{name}.pt")
+        assert cost.fabric == SMALL
+        network = cost.models[0].config
+        assert isinstance(network, FlowConfig) and network.rules == (name != "old")
     assert (tmp_path / "out" / "adapt.png").stat().st_size > 1000
     assert 'src="data:image/png' in (tmp_path / "out" / "adapt.html").read_text(encoding="utf-8")
     with pytest.raises(SystemExit) as stop:
         run_command(main, "adapt", [f"model_file={tmp_path / 'same.pt'}", *arguments])
     assert stop.value.code == 2
     assert "give a dataset of another one" in capsys.readouterr().err
+
+
+def test_rules_are_for_flow_networks(tmp_path: Path) -> None:
+    model_for(SMALL, config=GuhaConfig(width=8, rounds=1)).save(tmp_path / "guha.pt")
+    config = compose_config("adapt", [f"model_file={tmp_path / 'guha.pt'}", "rules=true"])
+    with pytest.raises(InputError, match=r"rules=True: .*guha\.pt is no `flow` network"):
+        network_of(to_dataclass(AdaptConfig, config))
 
 
 def test_wrong_shares_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

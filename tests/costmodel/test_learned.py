@@ -19,6 +19,7 @@ from placer.annealing.starts import start_of
 from placer.config import load_fabric, run_command
 from placer.errors import InputError
 from placer.fabric import Fabric
+from placer.heuristic import HeuristicCost
 from placer.place import main
 from placer.routing import route
 from tests.costmodel.cases import batch_of, named, network_of, random_stack
@@ -44,6 +45,18 @@ def test_scores_are_the_predictions_of_the_model_whatever_was_asked_before() -> 
     np.testing.assert_allclose(scores, alone, rtol=1e-5)
     sigma = cost.predict_with_uncertainty(netlist, decisions).log_sigma
     assert sigma is not None and np.isfinite(sigma).all()
+
+
+def test_with_the_rules_a_model_tells_what_is_lost_of_the_experts_estimate() -> None:
+    fabric, netlist, decisions = random_stack(1, SMALL)
+    plain, corrected = (
+        LearnedCost(fabric, model_for(fabric, config=replace(FLOW, rules=rules)))
+        for rules in (False, True)
+    )
+    estimate = HeuristicCost(fabric).score(netlist, decisions)
+    scores = corrected.score(netlist, decisions)
+    assert (scores < estimate).all()
+    np.testing.assert_allclose(scores, plain.score(netlist, decisions) * estimate, rtol=1e-5)
 
 
 @pytest.mark.slow

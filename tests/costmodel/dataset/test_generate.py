@@ -7,6 +7,7 @@ import pytest
 
 from costmodel.dataset.generate import (
     PHASE_SHARE,
+    SECTION_SHARE,
     SampleOptions,
     make_samples,
     phase_counts,
@@ -80,16 +81,14 @@ def test_sections_of_random_transformers_are_labelled_too() -> None:
     assert len(samples.throughput) == 8
 
 
+@pytest.mark.parametrize("shares", [PHASE_SHARE, SECTION_SHARE])
 @pytest.mark.parametrize("decisions", [8, 16, 24, 100])
-def test_phase_counts_add_up(decisions: int) -> None:
-    counts = phase_counts(decisions)
+def test_phase_counts_add_up(decisions: int, shares: dict[Phase, float]) -> None:
+    counts = phase_counts(decisions, shares)
     assert sum(counts.values()) == decisions
-    for phase, share in PHASE_SHARE.items():
+    assert sum(shares.values()) == pytest.approx(1)
+    for phase, share in shares.items():
         assert abs(counts[phase] - share * decisions) < 1
-
-
-def test_shares_add_up_to_one() -> None:
-    assert sum(PHASE_SHARE.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("field", ["sample_cycles", "decisions"])

@@ -20,6 +20,7 @@ CONFIGS = [
     FlowConfig(width=16, lanes=False, stalls=False),
     FlowConfig(width=16, edge_embedding=False, pooling=Pooling.MEAN),
     FlowConfig(width=16, node_embedding=False, annotations=False),
+    FlowConfig(width=16, rules=True),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -40,9 +40,12 @@ def problem(seed: int) -> tuple[Fabric, Netlist, Start]:
     return fabric, netlist, Start(sites, flow_class, is_allowed)
 
 
-def cost_for(fabric: Fabric, num_models: int = 1, pessimism: float = 0.0) -> LearnedCost:
-    networks = [flow_network(CONFIG, random_stack(0), seed=k) for k in range(num_models)]
-    models = [Model(CONFIG, network, 1.0, {"fabric": asdict(fabric)}) for network in networks]
+def cost_for(
+    fabric: Fabric, num_models: int = 1, pessimism: float = 0.0, rules: bool = False
+) -> LearnedCost:
+    config = replace(CONFIG, rules=rules)
+    networks = [flow_network(config, random_stack(0), seed=k) for k in range(num_models)]
+    models = [Model(config, network, 1.0, {"fabric": asdict(fabric)}) for network in networks]
     return LearnedCost(fabric, *models, pessimism=pessimism)
 
 
@@ -50,7 +53,7 @@ def cost_for(fabric: Fabric, num_models: int = 1, pessimism: float = 0.0) -> Lea
 @pytest.mark.parametrize("seed", range(6))
 def test_a_session_follows_accepted_and_refused_moves(seed: int) -> None:
     fabric, netlist, start = problem(seed)
-    cost = cost_for(fabric, num_models=1 + seed % 2, pessimism=float(seed % 2))
+    cost = cost_for(fabric, 1 + seed % 2, pessimism=float(seed % 2), rules=seed % 3 > 0)
     session = cost.session(netlist, start.sites, start.flow_class)
     board, rng = board_of(fabric, netlist, start.is_allowed), rng_state(seed)
     state = state_of(board, start.sites, start.flow_class)
@@ -77,8 +80,10 @@ def test_the_energies_of_a_search_are_those_of_fresh_predictions(
 ) -> None:
     """With a tolerance too: where a walk stands is always exact."""
     fabric, netlist, start = problem(seed)
-    cost = cost_for(fabric, num_models=2, pessimism=0.5)
-    networks = [flow_network(CONFIG, random_stack(0), seed=k) for k in range(2)]
+    rules = seed % 2 > 0
+    cost = cost_for(fabric, num_models=2, pessimism=0.5, rules=rules)
+    config = replace(CONFIG, rules=rules)
+    networks = [flow_network(config, random_stack(0), seed=k) for k in range(2)]
     search = LearnedSearch(networks, fabric, netlist, start, MIX, seed, 0.5, tolerance)
     counts = Counts()
     for _ in range(5):
