@@ -107,6 +107,7 @@ def adapt(config: AdaptConfig, console: Console) -> Iterator[Adapted]:
             f"{config.model_file} was trained on fabric {data.fabric.name!r}, that of the dataset "
             f"{config.data}; give a dataset of another one"
         )
+    network = network_of(config, old)
     parts = data.splits.fold(SplitKind.GRAPH, config.fold)
     train, test = Selection(data, parts.train), Selection(data, parts.test)
     calibrated = CalibratedHeuristic.fit(train)
@@ -117,17 +118,22 @@ def adapt(config: AdaptConfig, console: Console) -> Iterator[Adapted]:
             for share in shares:
                 name, some = name_of(kind, share), some_netlists(train, share, seed)
                 console.print(f"{name}, seed {seed}: {len(some)} labels")
-                model, seconds = _train(config, some, seed, name, old if kind == "tuned" else None)
+                start = old if kind == "tuned" else None
+                model, seconds = _train(config, network, some, seed, name, start)
                 if seed == config.seeds[0]:
                     _save(config, name, model)
                 yield _judge(name, seed, len(some), model, test, seconds)
 
 
 def _train(
-    config: AdaptConfig, some: Selection, seed: int, name: str, old: Model | None
+    config: AdaptConfig,
+    network: NetworkConfig,
+    some: Selection,
+    seed: int,
+    name: str,
+    old: Model | None,
 ) -> tuple[Model, float]:
     """The model and the seconds of its training, over all runs that were cut off."""
-    network = network_of(config)
     trainer = config.scratch_trainer if old is None else config.trainer
     folder = config.output / "checkpoints" / f"{name}_seed{seed}"
     learning = TrainConfig(network, config.loss, trainer)
@@ -142,14 +148,13 @@ def _train(
     return model, seconds
 
 
-def network_of(config: AdaptConfig) -> NetworkConfig:
+def network_of(config: AdaptConfig, old: Model) -> NetworkConfig:
     """That of the old model, with or without the expert's rules as asked for."""
-    network = Model.load(config.model_file).config
     if config.rules is None:
-        return network
-    if not isinstance(network, FlowConfig):
+        return old.config
+    if not isinstance(old.config, FlowConfig):
         raise InputError(f"rules={config.rules}: {config.model_file} is no `flow` network")
-    return replace(network, rules=config.rules)
+    return replace(old.config, rules=config.rules)
 
 
 def _moved(old: Model, data: Labelled) -> Model:

@@ -17,7 +17,7 @@ from placer.executor import ExecutorKind, run_tasks
 from placer.files import make_folder, read_text, require_folder, write_atomic
 
 KIND = "dataflow-costmodel comparison"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3  # also raised when a search changes: results of other code are not used again
 JOBS_FOLDER = "jobs"
 
 OnProgress = Callable[[int, int], None]  # (finished jobs, all jobs)

@@ -32,8 +32,8 @@ PHASE_SHARE = {
     Phase.QUENCHED: 0.10,
     Phase.OPTIMAL: 0.44,
 }
-# Of sections of real models. The rules are nearly right there, random searches far from the best:
-# what a model must tell apart are results of good searches.
+# Of sections of random transformers. The rules are nearly right there, random searches far from
+# the best: what a model must tell apart are results of good searches.
 SECTION_SHARE = {
     Phase.RANDOM: 0.05,
     Phase.HOT: 0.0,

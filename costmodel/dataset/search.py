@@ -2,6 +2,7 @@
 
 Everything about the search is drawn anew for each run (start temperature, cooling, effort, mix of
 moves, weights and sharpness of the heuristic, router), so that no single search leaves its mark.
+Tuned searches (for sections) draw only what a placer would.
 """
 
 from __future__ import annotations

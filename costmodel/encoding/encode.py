@@ -10,6 +10,7 @@ encoded alike up to the order of links.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,7 +74,7 @@ def encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> Encoded:
             decisions.links,
             decisions.parents,
         ),
-        np.log(_rules(fabric).score(netlist, decisions)).astype(np.float32),
+        np.log(_rules(fabric, netlist).score(netlist, decisions)).astype(np.float32),
     )
     if (encoded.end_hops < 0).any():
         decision, end = np.argwhere(encoded.end_hops < 0)[0]
@@ -85,13 +86,14 @@ def encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> Encoded:
     return encoded
 
 
-_last_rules: list[HeuristicCost] = []  # of one fabric: they remember their last netlist
+_kept = threading.local()  # the rules of a thread's last netlist, with their tables
 
 
-def _rules(fabric: Fabric) -> HeuristicCost:
-    if not _last_rules or _last_rules[0].fabric is not fabric:
-        _last_rules[:] = [HeuristicCost(fabric)]
-    return _last_rules[0]
+def _rules(fabric: Fabric, netlist: Netlist) -> HeuristicCost:
+    last: tuple[Fabric, Netlist, HeuristicCost] | None = getattr(_kept, "rules", None)
+    if last is None or last[0] is not fabric or last[1] is not netlist:
+        _kept.rules = last = fabric, netlist, HeuristicCost(fabric)
+    return last[2]
 
 
 @njit(cache=True)

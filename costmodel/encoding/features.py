@@ -20,7 +20,7 @@ from placer.fabric import SiteKind
 from placer.netlist import Flow, Netlist, Unit
 from placer.ops import OpKind
 
-FEATURE_VERSION = 2  # of everything that `encode` gives; a model refuses other versions
+FEATURE_VERSION = 2  # of all that `encode` gives, the rules' estimate too; models refuse others
 
 OPS = (*(kind.value for kind in OpKind), "buffer", "weights", "gradient")
 MAX_STAGE = 63  # later stages share the last embedding

@@ -26,6 +26,8 @@ def build_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if isinstance(config, FlowConfig):
+            if config.rules and features is not FABRIC_FEATURES:
+                raise InputError(f"model.rules=true: there are no rules for {features.subject}")
             return FlowNetwork(config, features)
         if features is not FABRIC_FEATURES:
             raise InputError(f"network guha reads no features {features.version!r}; use model=flow")
@@ -40,7 +42,7 @@ def describe_network(config: NetworkConfig) -> dict[str, Any]:
 
 
 def network_config(description: dict[str, Any]) -> NetworkConfig:
-    """Raises InputError for anything that `describe_network` does not give."""
+    """Raises InputError for anything that `describe_network` does not give, or did not once."""
     cls = _KINDS.get(str(description.get("kind")))
     if cls is None:
         raise InputError(
@@ -48,10 +50,12 @@ def network_config(description: dict[str, Any]) -> NetworkConfig:
         )
     values = {key: value for key, value in description.items() if key != "kind"}
     wanted = {field.name: field for field in fields(cls)}
-    if not values.keys() <= wanted.keys():
-        raise InputError(f"network: has {sorted(values)}, known: {sorted(wanted)}")
-    for name in values:
-        default = wanted[name].default
+    if cls is FlowConfig:
+        values.setdefault("rules", False)  # files from before there was a choice
+    if values.keys() != wanted.keys():
+        raise InputError(f"network: has {sorted(values)}, needed {sorted(wanted)}")
+    for name, field in wanted.items():
+        default = field.default
         try:
             if isinstance(default, Enum):
                 values[name] = type(default)(values[name])

@@ -9,7 +9,8 @@ Three kinds of nodes, as in network models of the RouteNet family:
 
 With h a node and m the sum of its messages, h <- norm(h + W relu(V h + m)) (lanes without W). Sums
 carry loads, maxima carry bottlenecks. All nodes are pooled by mean and maximum, since the slowest
-resource decides, and an MLP gives log(throughput). Nothing depends on absolute positions,
+resource decides, and an MLP gives log(throughput), or the part of it that the expert's estimate
+leaves open (`rules`). Nothing depends on absolute positions,
 directions or the order of nodes. With no rounds at all it is an MLP without edges.
 """
 

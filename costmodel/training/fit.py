@@ -72,8 +72,8 @@ def fit(
     A tenth of the netlists (`trainer.validation_share`) is kept for validation. Checkpoints go to
     `folder` after every epoch; a run that was cut off goes on from the last one when it is started
     again with the same data, settings and seed, with the same result. With `start` its weights and
-    normaliser are tuned on; its network must be that of `config`. Several processes share every
-    batch, with the same result but for rounding.
+    normaliser are tuned on; its network must be that of `config`, but for its `rules`. Several
+    processes share every batch, with the same result but for rounding.
     Raises InputError when there is nothing to learn from, `start` reads other features, or `folder`
     belongs to another run, and WorkerCrashError when one of several processes is lost.
     """

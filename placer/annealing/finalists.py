@@ -19,7 +19,7 @@ from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.netlist import Netlist
 
-JUDGING_SHARE = 0.3  # of a time limit, at most
+JUDGING_SHARE = 0.3  # of the time of a pool, at most
 
 
 def key_of(decision: Decisions) -> bytes:
@@ -75,10 +75,6 @@ class Judge:
             if self.best is None or throughput > self.throughput:
                 self.best, self.throughput = decision, throughput
         return self._known[key]
-
-    def reserved_seconds(self, number: int, limit: float) -> float:
-        """Of a time limit, for `number` more simulations or as many as are worth it."""
-        return min(number * self.seconds, JUDGING_SHARE * limit)
 
     def judge(self, cost: CostModel, elite: Elite, number: int, seconds: float) -> Decisions:
         """Simulate those that the cost model likes best, `number` at most, while there is time.

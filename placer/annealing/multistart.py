@@ -33,6 +33,7 @@ from placer.executor import WorkerCrashError
 from placer.executor.local import run_local
 from placer.heuristic import HeuristicCost
 from placer.routing import route_turns
+from placer.simulation import Limits, simulate_stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +143,20 @@ def search_once(
     if problem.warm_start is None and problem.start is StartKind.HEURISTIC:
         first = search_pool(problem, start_seeds, elite, judge, _phase("heuristic", watch))
         if first.status is AnnealStatus.INTERRUPTED:
-            ended = replace(first, energy=energy_of(cost, netlist, first.decision))
-            return StartResult(task.number, first.decision, ended, first.decision)
+            return _interrupted(task, judge, first)
         start = start_of(fabric, first.decision, problem.is_allowed)
     beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
-    first_judged = elite.favourite if problem.warm_start is None else beginning
-    if judge is not None and first_judged is not None:
-        judge.simulate(first_judged)
-    end = math.inf
+    end = math.inf if options.time_limit is None else begin + options.time_limit
+    if judge is not None:
+        first_judged = elite.favourite if problem.warm_start is None else beginning
+        if first_judged is not None and time.monotonic() + judge.seconds <= end:
+            judge.simulate(first_judged)
+        if judge.is_interrupted:
+            options = replace(options, max_moves=1)
     if options.time_limit is not None:
-        end = begin + options.time_limit
         left = end - time.monotonic()
-        if judge is not None:
-            left -= judge.reserved_seconds(problem.finalists, options.time_limit)
+        if judge is not None:  # where simulations are slow, they get all that is left
+            left -= problem.finalists * judge.seconds
         options = replace(options, time_limit=max(left, 1e-3))
     replay = Replay()
     after_round = _phase("search", watch, (elite, replay))
@@ -165,16 +167,33 @@ def search_once(
     )
     if judge is None:
         return done
+    if judge.is_interrupted or result.status is AnnealStatus.INTERRUPTED:
+        return replace(_interrupted(task, judge, result), start=beginning, replay=done.replay)
     number = problem.finalists
     if judge.best is None:
         judge.simulate(result.decision)
         number -= 1
     favourite = judge.judge(cost, elite, number, end - time.monotonic())
-    assert judge.best is not None
-    status = AnnealStatus.INTERRUPTED if judge.is_interrupted else result.status
-    energy = energy_of(cost, netlist, judge.best)
-    chosen = replace(result, decision=judge.best, energy=energy, status=status)
-    return replace(done, result=chosen, favourite=favourite, simulated=judge.throughput)
+    return replace(_judged(done, problem, judge), favourite=favourite)
+
+
+def _judged(start: StartResult, problem: Problem, judge: Judge) -> StartResult:
+    """With the fastest that was simulated as its result, if any was."""
+    if judge.best is None:
+        return start
+    energy = energy_of(problem.cost, problem.netlist, judge.best)
+    status = AnnealStatus.INTERRUPTED if judge.is_interrupted else start.result.status
+    result = replace(start.result, decision=judge.best, energy=energy, status=status)
+    return replace(start, result=result, simulated=judge.throughput)
+
+
+def _interrupted(task: SearchTask, judge: Judge | None, last: AnnealResult) -> StartResult:
+    """After Ctrl-C nothing more is simulated."""
+    problem = task.problem
+    energy = energy_of(problem.cost, problem.netlist, last.decision)
+    ended = replace(last, energy=energy, status=AnnealStatus.INTERRUPTED)
+    start = StartResult(task.number, last.decision, ended, last.decision)
+    return start if judge is None else _judged(start, problem, judge)
 
 
 def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
@@ -194,10 +213,15 @@ def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
 
 
 def _load_compiled(problem: Problem, start: Start) -> None:
-    """Try one move with each engine, so that no limit of time is spent on compilation."""
+    """Use each engine once, so that no limit of time is spent on compilation."""
     costs = [problem.cost]
     if problem.warm_start is None and problem.start is StartKind.HEURISTIC:
         costs.append(HeuristicCost(problem.fabric, problem.rules))
+    if problem.finalists:
+        decision = route_turns(
+            problem.fabric, problem.netlist, start.sites[None], start.flow_class[None]
+        )
+        simulate_stack(problem.fabric, problem.netlist, decision, Limits(max_cycles=1))
     options = AnnealOptions(max_moves=1, start_temperature=1.0)
     for cost in costs:
         result = anneal(problem.fabric, problem.netlist, cost, start, options, seed=0)

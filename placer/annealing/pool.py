@@ -25,12 +25,13 @@ from placer.annealing.starts import random_start
 from placer.heuristic import HeuristicCost, Rules
 
 POOL_SHARE = 0.8  # of a time limit
-LEAST_SEARCHES = 12  # at least, if asked for: on large netlists short ones are as good as long ones
+SLICES = 12  # of that time, if so many searches are asked for: none takes longer than one
+DEADLOCK = 100.0  # energies above it are those of deadlocks
 FAR, NEAR = 0.5, 0.2  # standard deviations of the logarithm of a weight
 DOUBLINGS = (1, 2, 3)  # that are drawn
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Candidate:
     rules: Rules
     result: AnnealResult
@@ -54,7 +55,7 @@ def search_pool(
     limit = problem.options.time_limit
     share = math.inf if limit is None else POOL_SHARE * limit
     begin = time.monotonic()
-    end, longest = begin + share, share / min(LEAST_SEARCHES, len(seeds))
+    end, longest = begin + share, share / min(SLICES, len(seeds))
     found, is_interrupted = list[_Candidate](), False
     for number, pair in enumerate(seeds):
         left = end - time.monotonic()
@@ -94,7 +95,8 @@ def _simulate(found: list[_Candidate], judge: Judge, seconds: float) -> None:
 def _best(found: list[_Candidate]) -> _Candidate:
     """The first among equals. Those that were not simulated are compared by their predictions,
     less the mean error of the others."""
-    errors = [each.predicted - each.simulated for each in found if each.simulated is not None]
+    known = [(each.predicted, each.simulated) for each in found if each.simulated is not None]
+    errors = [predicted - simulated for predicted, simulated in known if simulated < DEADLOCK]
     error = float(np.mean(errors)) if errors else 0.0
     return min(
         found,

@@ -34,7 +34,7 @@ class Problem:
     start: StartKind = StartKind.RANDOM
     rules: Rules = field(default_factory=Rules)  # of the heuristic that makes starts
     warm_start: Start | None = None  # begin here, whatever `start` says
-    pool: int = 1  # searches with the heuristic, of which the cost model chooses the start
+    pool: int = 1  # searches with the heuristic, of which the best is the start (pool.py)
     finalists: int = 0  # placements that are simulated, of which the fastest is the result
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ from costmodel.networks import (
 )
 from costmodel.networks.flow import FlowConfig, Pooling
 from costmodel.networks.guha import GuhaConfig
+from costmodel.wafer.features import WAFER_FEATURES
 from placer.decision import Decisions
 from placer.errors import InputError
 from placer.netlist import Netlist
@@ -326,7 +327,7 @@ def test_a_configuration_survives_its_description(config: NetworkConfig) -> None
         ({"width": True}, "width=True is of a wrong kind"),
         ({"lanes": 1}, "lanes=1 is of a wrong kind"),
         ({"pooling": "median"}, "'median' is not a valid Pooling"),
-        ({"colour": "red"}, "network: has .*'colour'.*, known: "),
+        ({"colour": "red"}, "network: has .*'colour'.*, needed "),
     ],
 )
 def test_other_descriptions_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -334,7 +335,15 @@ def test_other_descriptions_are_refused(changes: dict[str, Any], message: str) -
         network_config(describe_network(FLOW) | changes)
 
 
-def test_a_key_that_a_description_does_not_have_is_as_before_there_was_such_a_key() -> None:
+def test_a_description_with_a_missing_key_is_refused_unless_it_is_new() -> None:
     description = describe_network(FLOW)
     del description["rules"]
     assert network_config(description) == FLOW and not FLOW.rules
+    del description["pooling"]
+    with pytest.raises(InputError, match=r"needed .*'pooling'"):
+        network_config(description)
+
+
+def test_there_are_no_rules_for_mappings_to_a_wafer() -> None:
+    with pytest.raises(InputError, match="no rules for"):
+        build_network(replace(FLOW, rules=True), 0, WAFER_FEATURES)

@@ -235,44 +235,83 @@ def test_with_finalists_the_simulator_chooses_the_start_from_the_pool() -> None:
     assert same(judged.start, elite.decisions[int(np.argmax(speeds))])
 
 
+class _Slow(Judge):
+    """Has time for a simulation after some searches only."""
+
+    def __init__(self, problem: Problem, is_affordable: Callable[[], bool]) -> None:
+        super().__init__(problem.fabric, problem.netlist)
+        self._is_affordable, self.simulated = is_affordable, list[Decisions]()
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self._is_affordable() else math.inf
+
+    def simulate(self, decision: Decisions) -> float:
+        self.simulated.append(decision)
+        return super().simulate(decision)
+
+
 @pytest.mark.slow
-def test_where_simulations_are_slow_predictions_choose() -> None:
-    """Only the first is simulated; what it is mispredicted by is taken off the others."""
-    simulated: list[Decisions] = []
-
-    class Slow(Judge):
-        def simulate(self, decision: Decisions) -> float:
-            simulated.append(decision)
-            throughput = super().simulate(decision)
-            self.spent_seconds += 1e6
-            return throughput
-
-    cost = RandomCost(4)
+@pytest.mark.parametrize("affordable_after", [5, 100])
+def test_where_simulations_are_slow_predictions_choose(affordable_after: int) -> None:
+    """The first result is simulated, and the others in the order of their predictions."""
+    cost, elite = RandomCost(4), Elite()
     options = replace(FEW, time_limit=60.0)
-    asked = problem(cost, options, start=StartKind.HEURISTIC, pool=4, finalists=1)
-    elite, judge = Elite(), Slow(SMALL, asked.netlist)
+    asked = problem(cost, options, start=StartKind.HEURISTIC, pool=5, finalists=1)
+    judge = _Slow(asked, lambda: len(elite.decisions) >= affordable_after)
     seeds = SearchTask(asked, 0, 5).seeds()[1]
     first = pool.search_pool(asked, seeds, elite, judge, lambda point, search: None)
-    assert len(simulated) == 1 and same(simulated[0], elite.decisions[0])
-    scores = [cost.score(asked.netlist, decision)[0] for decision in elite.decisions]
-    assert same(first.decision, elite.decisions[int(np.argmax(scores))]) and len(scores) == 4
+    scores = np.array([cost.score(asked.netlist, decision)[0] for decision in elite.decisions])
+    assert len(scores) == 5 and same(judge.simulated[0], elite.decisions[0])
+    if affordable_after == 100:
+        assert len(judge.simulated) == 1
+        assert same(first.decision, elite.decisions[int(np.argmax(scores))])
+        return
+    for decision, k in zip(judge.simulated[1:], 1 + np.argsort(-scores[1:]), strict=True):
+        assert same(decision, elite.decisions[k])
+    assert judge.best is not None and same(first.decision, judge.best)
 
 
 @pytest.mark.slow
-def test_ctrl_c_during_a_simulation_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadlock_does_not_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is simulated and deadlocks; predictions choose among the others."""
+    monkeypatch.setattr(Judge, "simulate", lambda self, decision: np.finfo(float).tiny)
+    cost, elite = RandomCost(4), Elite()
+    options = replace(FEW, time_limit=60.0)
+    asked = problem(cost, options, start=StartKind.HEURISTIC, pool=4, finalists=1)
+    seeds = SearchTask(asked, 0, 5).seeds()[1]
+    judge = _Slow(asked, lambda: False)
+    first = pool.search_pool(asked, seeds, elite, judge, lambda point, search: None)
+    scores = [cost.score(asked.netlist, decision)[0] for decision in elite.decisions[1:]]
+    assert same(first.decision, elite.decisions[1 + int(np.argmax(scores))])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pool", "warm start", "random start"])
+def test_ctrl_c_during_a_simulation_ends_the_search(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated: list[Decisions] = []
+
     class Interrupted(SimulatorCost):
         def score(self, netlist: Netlist, decisions: Decisions) -> Any:
+            simulated.append(decisions)
             os.kill(os.getpid(), signal.SIGINT)
             return super().score(netlist, decisions)
 
     monkeypatch.setattr(finalists, "SimulatorCost", Interrupted)
-    for asked in (
-        problem(options=FEW, start=StartKind.HEURISTIC, pool=3, finalists=2),
-        problem(options=FEW, finalists=2),
-    ):
-        result = search_starts(asked, seed=5)
-        assert result.is_interrupted and len(result.starts) == 1
-        check(asked.fabric, asked.netlist, result.best.result.decision)
+    asked = problem(RandomCost(), FEW, finalists=2)
+    if kind == "pool":
+        asked = replace(asked, start=StartKind.HEURISTIC, pool=3)
+    elif kind == "warm start":
+        asked = replace(asked, warm_start=random_start(SMALL, asked.netlist, asked.is_allowed, 1))
+    result = search_starts(asked, seed=5)
+    assert result.is_interrupted and len(simulated) == 1
+    best = result.best
+    assert same(best.result.decision, simulated[0]) and best.simulated is not None
+    if kind == "warm start":
+        assert best.result.moves <= 1, "there is no search after it"
+    check(asked.fabric, asked.netlist, best.result.decision)
 
 
 @pytest.mark.slow
