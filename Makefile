@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate compare adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
+.PHONY: help install demo dataset train model evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,11 @@ evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] 
 
 compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt data/model_guha_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
 	$(PYTHON) -m costmodel.compare $(ARGS)
+
+compare-quick: $(STAMP)  ## the same with the model of the demo, four netlists and a few seconds: minutes; ARGS="seconds=5 ..."
+	test -e data/demo/model/flow.pt || $(MAKE) demo
+	$(PYTHON) -m costmodel.compare unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
+		methods=[random,heuristic,finalists,pool,flow_demo,simulator_1x] limit=simulator_1x seconds=2 seeds=2 output=data/demo/compare $(ARGS)
 
 adapt: data/model/flow.pt data/dataset_v2/splits.json  ## a model of small learns small_v2 from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)
 	$(PYTHON) -m costmodel.adapt $(ARGS)
