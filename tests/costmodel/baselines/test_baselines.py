@@ -36,6 +36,7 @@ def test_features_belong_to_their_decision_alone(data: Labelled) -> None:
     np.testing.assert_allclose(pooled_features(data.graphs, ids), everything[ids], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_features_do_not_see_labels(data: Labelled) -> None:
     graphs = data.graphs
     blind = replace(

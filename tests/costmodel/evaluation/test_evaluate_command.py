@@ -147,6 +147,7 @@ def test_wrong_input_gives_one_line_and_code_2(
     assert error.startswith(f"error: {message}") and error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_dataset_without_splits_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,7 @@ def model_of(seed: int = 0) -> Model:
     return Model(config, network, 1.0, {"fabric": asdict(WaferHardware())})
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.sampled_from(sorted(GRAPHS)), st.integers(0, 2**20))
 def test_streams_are_those_of_the_truth_model(name: str, seed: int) -> None:

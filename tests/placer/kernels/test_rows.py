@@ -40,6 +40,7 @@ def test_edges_along_an_order_by_hand() -> None:
     assert flow.adjacent.tolist() == [1, 1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_way_to_make_a_floorplan_is_legal(name: str) -> None:
     problem, order = problem_and_order(name)
