@@ -148,7 +148,7 @@ def test_random_specs_meet_the_budget(family: str, budget: int, seed: int) -> No
     spec = sample_spec(family, budget, np.random.default_rng(seed))
     assert spec == sample_spec(family, budget, np.random.default_rng(seed))
     assert 0.7 <= forward_macs(spec) / budget <= 1.3
-    limit = 512 if budget <= 4_000_000 else 2048
+    limit = 512 if 1.3 * budget <= 4_000_000 else 2048  # rows are fitted to 0.7 to 1.3 of it
     assert all(size % 8 == 0 and 8 <= size <= limit for size in sizes(spec))
     assert max(sizes(spec)) <= 8 * min(sizes(spec))
     if isinstance(spec, MhaSpec):
