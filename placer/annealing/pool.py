@@ -25,8 +25,7 @@ from placer.annealing.starts import random_start
 from placer.heuristic import HeuristicCost, Rules
 
 POOL_SHARE = 0.8  # of a time limit
-FIRST_SHARE = 0.5  # of that time, for the first search at most: some netlists need a long one
-SLICES = 12  # of that time, if so many searches are asked for: none of the others takes longer
+SLICES = 12  # of that time, if so many searches are asked for: none takes longer than one
 DEADLOCK = 100.0  # energies above it are those of deadlocks
 FAR, NEAR = 0.5, 0.2  # standard deviations of the logarithm of a weight
 DOUBLINGS = (1, 2, 3)  # that are drawn
@@ -56,14 +55,13 @@ def search_pool(
     limit = problem.options.time_limit
     share = math.inf if limit is None else POOL_SHARE * limit
     begin = time.monotonic()
-    end, slices = begin + share, min(SLICES, len(seeds))
+    end, longest = begin + share, share / min(SLICES, len(seeds))
     found, is_interrupted = list[_Candidate](), False
     for number, pair in enumerate(seeds):
         left = end - time.monotonic()
         if (left <= 0 and found) or is_interrupted:
             break
         rules = _rules(problem.rules, found, number, pair[1])
-        longest = share * max(1 / slices, 0.0 if found else FIRST_SHARE)
         result = _search(problem, rules, pair, min(left, longest), after_round)
         elite.add(result.decision)
         predicted = energy_of(problem.cost, problem.netlist, result.decision)
