@@ -19,10 +19,9 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 			"install it, or name it: make install BASE_PYTHON=..." >&2; exit 2; }
 	$(BASE_PYTHON) -m venv .venv
 	$(PYTHON) -m pip install torch==2.13.0
-	$(PYTHON) -m pip install -c .ci/constraints.txt -e '.[dev]'
-	@echo "compiling the hot loops, one or two minutes"
-	$(PYTHON) -m placer.warm_up
-	$(PYTHON) -m costmodel.warm_up
+	$(PYTHON) -m pip install -c .ci/constraints.txt -e '.[all,dev]'
+	@echo "compiling what the demo needs on two cores, about a minute"
+	$(PYTHON) -m placer.warm_up & first=$$!; $(PYTHON) -m costmodel.warm_up && wait $$first
 	@touch $@
 
 demo: $(STAMP)  ## everything at small size: simulate, place, dataset, train, evaluate, place with the model; pictures in data/demo

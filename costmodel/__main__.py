@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from placer.commands import overview
+from placer.base import overview
 
 if __name__ == "__main__":
     sys.stdout.write(overview("costmodel") + "\n")

@@ -19,32 +19,20 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.table import Table
 
-from costmodel.dataset.report_figures import png
-from costmodel.encoding import Encoded, NetlistFeatures, encode, netlist_features
-from costmodel.encoding.batch import make_batch
-from costmodel.encoding.graph_set import graph_set
-from costmodel.inference.full import predict_encoded
-from costmodel.inference.search import LearnedSearch
-from costmodel.networks import build_network
-from costmodel.networks.flow import FlowConfig, FlowNetwork
-from placer.annealing import AnnealOptions, MoveMix, Start, anneal
-from placer.annealing.constraints import allowed_sites
-from placer.annealing.moves import Refusal
-from placer.annealing.search import Counts
-from placer.annealing.starts import random_start, start_of
+from costmodel.encoding import Encoded, NetlistFeatures, encode, graph_set, make_batch, netlist_features
+from costmodel.inference import LearnedSearch, predict_encoded
+from costmodel.networks import FlowConfig, FlowNetwork, build_network
+from placer.annealing import AnnealOptions, Counts, MoveMix, Refusal, Start, anneal, random_start, start_of
+from placer.base import Cell, Table, make_folder, png, write_atomic
 from placer.bench import SAMPLE_CYCLES, seconds
-from placer.config import load_fabric
-from placer.decision import Decisions
-from placer.fabric import Fabric
-from placer.files import make_folder, write_atomic
-from placer.heuristic import HeuristicCost
-from placer.lowering import draw_netlist, lower_sections
+from placer.cost import HeuristicCost
+from placer.decision import Decisions, allowed_sites, random_sites
+from placer.decision.routing import RoutingMethod, route
+from placer.fabric import Fabric, load_fabric
+from placer.graph.workloads import FAMILIES, ModelSpec, build
 from placer.netlist import Netlist
-from placer.placement import random_sites
-from placer.routing import RoutingMethod, route
-from placer.workloads import FAMILIES, ModelSpec, build
+from placer.netlist.lowering import draw_netlist, lower_sections
 
 PICTURE = Path("data/bench/score_time.png")
 NUM_DECISIONS = 24  # per netlist, as a dataset has them
@@ -52,15 +40,12 @@ REPEATS = 7  # the best counts
 SEARCH_MOVES = 200_000  # of the search with the heuristic that comes before
 NUM_MOVES, TEMPERATURE, REACH = 2_000, 0.003, 4  # of the search with the model
 
+Rows = list[tuple[Cell, ...]]
+
 
 def bench_decisions(fabric: Fabric, console: Console) -> None:
-    """Decisions per second through each step, by family; features are counted with `encode`."""
-    table = Table(
-        "family", "units", "flows", "encode", "batch", "flow, forward",
-        title=f"decisions per second on {fabric.name}, {NUM_DECISIONS} of a netlist, one core",
-    )  # fmt: skip
-    network = build_network(FlowConfig(), seed=0).eval()
-    ids = np.arange(NUM_DECISIONS)
+    """Print decisions per second through each step, by family; `encode` includes features."""
+    network, ids, rows = _network(), np.arange(NUM_DECISIONS), Rows()
     for family in FAMILIES:
         netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
         sites = random_sites(fabric, netlist, NUM_DECISIONS, seed=0)
@@ -74,21 +59,15 @@ def bench_decisions(fabric: Fabric, console: Console) -> None:
         ]
         with torch.inference_mode():
             rates = [NUM_DECISIONS / min(seconds(step) for _ in range(REPEATS)) for step in steps]
-        table.add_row(
-            family, str(netlist.num_units), str(netlist.num_flows), *(f"{r:.0f}" for r in rates)
-        )
-    console.print(table)
+        rows.append((family, *_size(netlist), *(f"{rate:.0f}" for rate in rates)))
+    header = ("family", "units", "flows", "encode", "batch", "flow, forward")
+    title = f"decisions per second on {fabric.name}, {NUM_DECISIONS} of a netlist, one core"
+    console.print(Table(header, rows, title).screen())
 
 
 def bench_scores(fabric: Fabric, console: Console, workers: Executor) -> None:
-    """Scores per second of one decision after the other: by DGL, compiled, in a search, in two."""
-    table = Table(
-        "family", "units", "flows", "DGL, forward", "compiled", "in a search", "search / DGL",
-        "two searches",
-        title=f"scores per second on {fabric.name}, one at a time, one core; the last on two",
-    )  # fmt: skip
-    network = build_network(FlowConfig(), seed=0).eval()
-    assert isinstance(network, FlowNetwork)
+    """Print scores per second, one decision at a time: by DGL, compiled, in a search, in two."""
+    network, rows = _network(), Rows()
     for family in FAMILIES:
         netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
         start, decisions = _improved(fabric, netlist)
@@ -101,21 +80,19 @@ def bench_scores(fabric: Fabric, console: Console, workers: Executor) -> None:
         compiled = NUM_DECISIONS / min(seconds(whole) for _ in range(REPEATS))
         search = _search_rate(fabric, netlist, network, start)
         two = _rate_of_two(workers, fabric, netlist, network, start)
-        table.add_row(
-            family, str(netlist.num_units), str(netlist.num_flows),
-            *(f"{rate:.0f}" for rate in (by_dgl, compiled, search, search / by_dgl, two)),
-        )  # fmt: skip
-    console.print(table)
+        rates = (by_dgl, compiled, search, search / by_dgl, two)
+        rows.append((family, *_size(netlist), *(f"{rate:.0f}" for rate in rates)))
+    header = (
+        "family", "units", "flows", "DGL, forward", "compiled", "in a search", "search / DGL",
+        "two searches",
+    )  # fmt: skip
+    title = f"scores per second on {fabric.name}, one at a time, one core; the last on two"
+    console.print(Table(header, rows, title).screen())
 
 
 def bench_sizes(console: Console) -> Figure:
-    """Time per score in a search against the size of the netlist, up to sections of BERT large."""
-    table = Table(
-        "netlist", "units", "flows", "visits", "scores/s", "us per score", "ns per visit",
-        title="score in a search by size, one core",
-    )  # fmt: skip
-    network = build_network(FlowConfig(), seed=0).eval()
-    assert isinstance(network, FlowNetwork)
+    """Print and draw the time per score in a search by size, up to sections of BERT large."""
+    network, rows, points = _network(), Rows(), []
     fabrics = [load_fabric(name) for name in ("small", "plasticine", "large")]
     cases = [
         (fabric, draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0))
@@ -124,36 +101,43 @@ def bench_sizes(console: Console) -> Figure:
     ]
     graph = build(ModelSpec("bert_large", layers=1))
     cases += [(fabrics[-1], section.netlist) for section in lower_sections(fabrics[-1], graph)]
-    points = []
     for fabric, netlist in cases:
         start, decisions = _improved(fabric, netlist)
         rate = _search_rate(fabric, netlist, network, start)
         num_visits = len(decisions[0].links)
-        table.add_row(
-            f"{netlist.name}, {fabric.name}", str(netlist.num_units), str(netlist.num_flows),
-            str(num_visits), f"{rate:.0f}", f"{1e6 / rate:.0f}", f"{1e9 / rate / num_visits:.0f}",
-        )  # fmt: skip
+        times = (rate, 1e6 / rate, 1e9 / rate / num_visits)
+        name, told = f"{netlist.name}, {fabric.name}", (f"{time:.0f}" for time in times)
+        rows.append((name, *_size(netlist), num_visits, *told))
         points.append((num_visits, 1e6 / rate))
-    console.print(table)
+    header = ("netlist", "units", "flows", "visits", "scores/s", "us per score", "ns per visit")
+    console.print(Table(header, rows, "score in a search by size, one core").screen())
     return draw_sizes(points)
 
 
 def draw_sizes(points: list[tuple[int, float]]) -> Figure:
-    """Time per score against visits of links, with a line of equal time per visit."""
+    """Draw the time per score against visits of links, with a line of equal time per visit."""
     visits, times = np.array(points).T
     figure = Figure(figsize=(5, 3.4), layout="constrained")
     axes = figure.subplots()
     axes.scatter(visits, times, color="#0077BB", s=18)
     ends = np.array([visits.min(), visits.max()])
     axes.plot(ends, ends * np.median(times / visits), color="#000000", lw=0.8, ls=":")
-    axes.set(
-        xscale="log", yscale="log", xlabel="links on all routes", ylabel="microseconds per score"
-    )
+    axes.set(xscale="log", yscale="log", xlabel="links on all routes", ylabel="microseconds per score")
     return figure
 
 
+def _network() -> FlowNetwork:
+    network = build_network(FlowConfig(), seed=0).eval()
+    assert isinstance(network, FlowNetwork)
+    return network
+
+
+def _size(netlist: Netlist) -> tuple[int, int]:
+    return netlist.num_units, netlist.num_flows
+
+
 def _improved(fabric: Fabric, netlist: Netlist) -> tuple[Start, Decisions]:
-    """Where a search with the model begins, and NUM_DECISIONS copies of it."""
+    """Return where a search with the model begins, and NUM_DECISIONS copies of it."""
     is_allowed = allowed_sites(fabric, netlist, None)
     first = random_start(fabric, netlist, is_allowed, 0)
     options = AnnealOptions(max_moves=SEARCH_MOVES)
@@ -162,7 +146,7 @@ def _improved(fabric: Fabric, netlist: Netlist) -> tuple[Start, Decisions]:
 
 
 def _search_rate(fabric: Fabric, netlist: Netlist, network: FlowNetwork, start: Start) -> float:
-    """Predictions per second in a search with the settings of `cost=learned`."""
+    """Return predictions per second in a search with the settings of `cost=learned`."""
     search = LearnedSearch([network], fabric, netlist, start, MoveMix().cumulated(), seed=0)
     search.run(20, TEMPERATURE, REACH, Counts())
     counts = Counts()
@@ -171,15 +155,13 @@ def _search_rate(fabric: Fabric, netlist: Netlist, network: FlowNetwork, start: 
 
 
 def _rate_of_two(workers: Executor, *case: object) -> float:
-    """Predictions per second in two searches at once; the first round loads compiled code."""
+    """Return predictions per second in two searches; the first round loads compiled code."""
     for _ in range(2):
         rates = list(workers.map(_search_rate, *([part] * 2 for part in case)))
     return sum(rates)
 
 
-def _encode(
-    fabric: Fabric, netlist: Netlist, decisions: Decisions
-) -> tuple[NetlistFeatures, Encoded]:
+def _encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> tuple[NetlistFeatures, Encoded]:
     return netlist_features(netlist), encode(fabric, netlist, decisions)
 
 

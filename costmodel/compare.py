@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import pandas as pd
 from omegaconf import DictConfig
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from costmodel.comparison.cases import Models, Unseen
-from costmodel.comparison.methods import Method
-from costmodel.comparison.report import HEADER, publish, write_report
-from costmodel.comparison.run import Finished, Job, jobs_of, require_cost_models, run_jobs
-from placer.command import command_line, make_console
-from placer.config import compose_config, run_command, to_dataclass
-from placer.errors import InputError
-from placer.executor import ExecutorKind
+from costmodel.evaluation.comparison import Models, PlacingMethod, Unseen, jobs_of, run_placings, write_comparison
+from placer.base import InputError, command_line, counting_bar, make_console, require_folder
+from placer.base.config import compose_config, run_command, to_dataclass
+from placer.base.workers import Workers
 from placer.fabric import Fabric
-from placer.files import require_folder
-from placer.placing import PlaceConfig
-from placer.study.tables import screen_table
+from placer.pipeline import PlaceConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +24,14 @@ class Recipe:
     time_factor: float = 1.0
     max_seeds: int | None = None
 
-    def method(self) -> Method:
-        """Raises InputError for an unknown setting."""
+    def method(self) -> PlacingMethod:
+        """Return the method. Raises InputError for an unknown setting."""
         settings = to_dataclass(PlaceConfig, compose_config("place", list(self.overrides)))
-        return Method(settings, self.time_factor, self.max_seeds)
+        return PlacingMethod(settings, self.time_factor, self.max_seeds)
 
 
 @dataclass(frozen=True, slots=True)
-class CompareConfig:
+class CompareConfig(Workers):
     """What `conf/compare.yaml` holds."""
 
     fabric: Fabric
@@ -54,19 +46,14 @@ class CompareConfig:
     seconds: float
     model_seconds: float
     seeds: int
-    workers: int | None
-    executor: ExecutorKind
-    ray_address: str | None
     output: Path
     publish: Path | None
 
-    def chosen(self, names: tuple[str, ...]) -> dict[str, Method]:
-        """Raises InputError for a name without a recipe."""
+    def chosen(self, names: tuple[str, ...]) -> dict[str, PlacingMethod]:
+        """Return methods by name. Raises InputError for a name without a recipe."""
         for name in (*names, self.base, self.limit):
             if name not in self.recipes:
-                raise InputError(
-                    f"unknown method {name!r}; allowed (recipes): {', '.join(self.recipes)}"
-                )
+                raise InputError(f"unknown method {name!r}; allowed (recipes): {', '.join(self.recipes)}")
         return {name: self.recipes[name].method() for name in names}
 
 
@@ -82,40 +69,24 @@ def main(config: DictConfig) -> None:
         (settings.unseen.cases(settings.fabric), unseen_methods, settings.seconds),
         (settings.models.cases(settings.model_fabric), model_methods, settings.model_seconds),
     )
-    command = command_line("costmodel.compare")
-    finished, rows = list[Finished](), list[list[str]]()
     to_do = [
-        jobs_of(list(cases), methods, seconds, settings.seeds) for cases, methods, seconds in parts
+        jobs for cases, methods, seconds in parts if (jobs := jobs_of(list(cases), methods, seconds, settings.seeds))
     ]
-    require_cost_models([job for jobs in to_do for job in jobs])
-    for jobs in to_do:  # a report after each
-        if jobs:
-            finished += _run(jobs, settings, console)
-            rows = write_report(
-                finished, settings.output, base=settings.base, limit=settings.limit,
-                command=command, config=asdict(settings),
-            )  # fmt: skip
-    if not finished:
+    if not to_do:
         raise InputError("nothing to place: unseen.netlists=0 and models.names=[]")
-    console.print(screen_table(HEADER, rows))
+    placements = list[pd.DataFrame]()
+    for jobs in to_do:  # a report after each
+        with counting_bar(console, "placements") as report:
+            placements.append(run_placings(jobs, settings.output, settings, report))
+        summary = write_comparison(
+            pd.concat(placements), settings.output,
+            base=settings.base, limit=settings.limit, command=command_line("costmodel.compare"),
+            config=asdict(settings), publish=settings.publish if jobs is to_do[-1] else None,
+        )  # fmt: skip
+    console.print(summary.screen())
     console.print(f"written to {settings.output}")
     if settings.publish is not None:
-        publish(settings.output, settings.publish)
         console.print(f"copied to {settings.publish}")
-
-
-def _run(jobs: list[Job], settings: CompareConfig, console: Console) -> list[Finished]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
-        bar = progress.add_task("placements", total=None)
-        return run_jobs(
-            jobs,
-            settings.output,
-            executor=settings.executor,
-            workers=len(os.sched_getaffinity(0)) if settings.workers is None else settings.workers,
-            ray_address=settings.ray_address,
-            on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
-        )
 
 
 if __name__ == "__main__":

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
-from costmodel.dataset.loader import Dataset
-from placer.command import make_console
-from placer.config import run_command, to_dataclass
-from placer.errors import InputError
-from placer.files import read_text, write_atomic
-from placer.study.tables import markdown_table
+from costmodel.dataset import Dataset
+from placer.base import InputError, Table, make_console, number, read_text, write_atomic
+from placer.base.config import run_command, to_dataclass
 
 REPORT_FILE = "report.md"
+HEADER = ("cost model", "predicted", "simulated", "search, s")
 STEPS = ("simulate", "place_heuristic", "dataset", "model", "evaluate", "place_learned")
 
 
@@ -29,7 +26,7 @@ class DemoConfig:
 
 
 def report(folder: Path) -> str:
-    """The page. Raises InputError when a step has left nothing."""
+    """Return the page. Raises InputError when a step has left nothing."""
     for step in STEPS:
         if not (folder / step).is_dir():
             raise InputError(f"{folder / step} is missing; run make demo")
@@ -50,12 +47,8 @@ def report(folder: Path) -> str:
             "[Dataset](dataset/report/report.md), [evaluation](evaluate/report.md).",
             _pictures(folder, "model"),
             "## 3. The same block, placed by the expert's rules and by the model",
-            f"The block was {'part of' if seen else 'not in'} the dataset. Throughput 1 is the "
-            "bound of the fabric.",
-            markdown_table(
-                ["cost model", "predicted", "simulated", "search, s"],
-                [_row(name, section) for name, section in placed.items()],
-            ).rstrip(),
+            f"The block was {'part of' if seen else 'not in'} the dataset. Throughput 1 is the bound of the fabric.",
+            Table(HEADER, [_row(*item) for item in placed.items()]).markdown().rstrip(),
             _pictures(folder, "place_heuristic"),
             _pictures(folder, "place_learned"),
         )
@@ -63,7 +56,7 @@ def report(folder: Path) -> str:
 
 
 def _placed(folder: Path) -> dict[str, Any]:
-    """The only section of a result of `placer.place`."""
+    """Return the only section of a result of `placer.place`."""
     paths = sorted(folder.glob("result.*.json"))
     if not paths:
         raise InputError(f"{folder} holds no result; run make demo")
@@ -72,19 +65,14 @@ def _placed(folder: Path) -> dict[str, Any]:
 
 
 def _row(name: str, section: dict[str, Any]) -> list[str]:
-    result = section["result"]
-    return [
-        name,
-        f"{result['predicted_throughput']:.3f}",
-        f"{result['throughput']:.3f}",
-        f"{section['seconds']:.1f}",
-    ]
+    found = section["result"]
+    shares = [number(found[key]) for key in ("predicted_throughput", "throughput")]
+    return [name, *shares, number(section["seconds"], 1)]
 
 
 def _pictures(folder: Path, step: str) -> str:
     paths = sorted((folder / step).glob("*.png"))
-    lines = [f"![{path.stem}]({os.path.relpath(path, folder)})" for path in paths]
-    return "\n".join(lines)
+    return "\n".join(f"![{path.stem}]({path.relative_to(folder)})" for path in paths)
 
 
 def main(config: DictConfig) -> None:

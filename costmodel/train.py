@@ -6,12 +6,11 @@ import sys
 
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.table import Table
 
-from costmodel.metrics import Evaluation
-from costmodel.training.run import RunConfig, RunResult, run
-from placer.command import make_console
-from placer.config import run_command, to_dataclass
+import costmodel.wafer  # noqa: F401 - makes its kind of data known
+from costmodel.training import RunConfig, RunResult, run
+from placer.base import Cell, Table, make_console, number
+from placer.base.config import run_command, to_dataclass
 
 _COLUMNS = {
     "RE": "relative_error",
@@ -36,19 +35,15 @@ def main(config: DictConfig) -> None:
 
 
 def show(console: Console, result: RunResult) -> None:
-    """What counts most; all metrics stand in the files."""
-    table = Table("part", "decisions", "netlists", *_COLUMNS)
-    _add(table, "validation", result.validation)
-    if result.test is not None:
-        _add(table, "test", result.test)
-    console.print(table)
+    """Print what counts most; all metrics stand in the files."""
+    rows: list[tuple[Cell, ...]] = []
+    for part, evaluation in (("validation", result.validation), ("test", result.test)):
+        if evaluation is not None:
+            scores = evaluation.overall
+            values = (number(getattr(scores, name), 4) for name in _COLUMNS.values())
+            rows.append((part, scores.num_decisions, scores.num_graphs, *values))
+    console.print(Table(("part", "decisions", "netlists", *_COLUMNS), rows).screen())
     console.print(f"{len(result.epochs)} epochs, validation loss {result.validation_loss:.5f}")
-
-
-def _add(table: Table, part: str, evaluation: Evaluation) -> None:
-    scores = evaluation.overall
-    values = [f"{getattr(scores, name):.4f}" for name in _COLUMNS.values()]
-    table.add_row(part, str(scores.num_decisions), str(scores.num_graphs), *values)
 
 
 if __name__ == "__main__":

@@ -12,15 +12,11 @@ from statistics import fmean
 import torch
 from omegaconf import DictConfig
 
-from costmodel.tracking import TrackingConfig, open_tracker
-from placer.command import make_console
-from placer.config import run_command, to_dataclass
-from placer.files import make_folder, require_folder, write_atomic
-from placer.streaming.options import require_within
-from placer.streaming.program_file import load_program
-from placer.streaming.rl.policy import PolicyConfig
-from placer.streaming.rl.ppo import PpoConfig
-from placer.streaming.rl.train import POLICY_FILE, UPDATES_FILE, GraphConfig, TrainConfig, train
+from costmodel.model import TrackingConfig, open_tracker
+from placer.base import make_console, make_folder, require_folder, write_atomic
+from placer.base.config import run_command, to_dataclass
+from placer.streaming.model import load_program, require_within
+from placer.streaming.rl import POLICY_FILE, UPDATES_FILE, GraphConfig, PolicyConfig, PpoConfig, TrainConfig, train
 
 _LOG_EVERY = 20  # updates
 
@@ -59,9 +55,7 @@ def main(config: DictConfig) -> None:
     torch.set_num_threads(settings.threads)
     make_folder(settings.output)
     console, recent_rows = make_console(), deque[dict[str, float]](maxlen=_LOG_EVERY)
-    tracker = open_tracker(
-        settings.tracking, settings.output.name, asdict(learning), settings.output / "mlflow.json"
-    )
+    tracker = open_tracker(settings.tracking, settings.output.name, asdict(learning), settings.output / "mlflow.json")
 
     def log(update: int, metrics: dict[str, float]) -> None:
         recent_rows.append(metrics)
@@ -82,7 +76,7 @@ def main(config: DictConfig) -> None:
 
 
 def fingerprints(places: Iterable[Path]) -> frozenset[str]:
-    """Of all graphs in files or folders."""
+    """Return those of all graphs in files or folders."""
     files = []
     for place in places:
         files += sorted(place.glob("*.json")) if place.is_dir() else [place]

@@ -7,11 +7,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from costmodel.training.run import RunConfig, RunResult, run
-from costmodel.training.search import Outcome, SearchConfig, Values, search
-from placer.command import make_console
-from placer.config import run_command, to_dataclass
-from placer.files import require_folder
+import costmodel.wafer  # noqa: F401 - makes its kind of data known
+from costmodel.training import Outcome, RunConfig, RunResult, SearchConfig, Values, run, search
+from placer.base import make_console, require_folder
+from placer.base.config import run_command, to_dataclass
 
 
 def main(config: DictConfig) -> None:
@@ -36,7 +35,7 @@ def main(config: DictConfig) -> None:
 
 
 def trial_settings(base: DictConfig, number: int, values: Values) -> RunConfig:
-    """Settings of one run. Raises InputError when one of the names is not known."""
+    """Return the settings of one run. Raises InputError for a name that is not known."""
     changed = base.copy()
     output = f"{base.output}/trial_{number:03d}"
     changes: dict[str, Any] = values | {"output": output}
@@ -46,7 +45,7 @@ def trial_settings(base: DictConfig, number: int, values: Values) -> RunConfig:
 
 
 def _line(options: SearchConfig, outcome: Outcome) -> str:
-    """With the overrides that repeat it."""
+    """Return the score of a trial with the overrides that repeat it."""
     score = outcome.score if options.objective == "val_loss" else -outcome.score
     overrides = " ".join(f"{name}={value}" for name, value in outcome.values.items())
     return f"{options.objective} {score:.5f} with {overrides}"

@@ -19,35 +19,33 @@ from importlib.metadata import version
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from placer.annealing import AnnealOptions, Start, anneal
-from placer.config import load_fabric
-from placer.decision import Decisions
-from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost
-from placer.lowering import draw_netlist, lower, macs_for_cycles
+from placer.base import Cell, FloatArray, Table
+from placer.cost import HeuristicCost
+from placer.decision import Decisions, random_sites
+from placer.decision.routing import RoutingMethod, route
+from placer.fabric import Fabric, load_fabric
+from placer.graph.workloads import FAMILIES, build, default_spec
 from placer.netlist import Netlist
-from placer.placement import random_sites
-from placer.routing import RoutingMethod, route
+from placer.netlist.lowering import draw_netlist, lower, macs_for_cycles
 from placer.simulation import Limits, simulate_stack
 from placer.simulation.reference import simulate_reference
-from placer.study.local_search import improve
-from placer.workloads import FAMILIES, build, default_spec
+from placer.study import improve
 
 SAMPLE_CYCLES = 32
 NUM_PLACEMENTS = 16  # per netlist: half random, half improved
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """CPU seconds of one call."""
+    """Return the CPU seconds of one call."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
 def bench_decisions(fabric: Fabric, netlist: Netlist) -> Decisions:
-    """Random and improved placements, as a dataset has them."""
+    """Return random and improved placements, as a dataset has them."""
     sites = random_sites(fabric, netlist, NUM_PLACEMENTS, seed=0)
     for k in range(NUM_PLACEMENTS // 2, NUM_PLACEMENTS):
         sites[k] = improve(fabric, netlist, sites[k], 300 * 2 ** (k - NUM_PLACEMENTS // 2), k)
@@ -55,51 +53,47 @@ def bench_decisions(fabric: Fabric, netlist: Netlist) -> Decisions:
 
 
 def bench_simulator(fabric: Fabric, console: Console) -> None:
-    """Time per labelled decision, vector hops and active-link cycles per second, by family."""
-    table = Table(
-        "family", "units", "flows", "ms per decision", "cycles", "M hops/s", "M link-cycles/s",
-        title=f"simulator on {fabric.name}, one core",
-    )  # fmt: skip
-    times, hops, links = [], 0.0, 0.0
+    """Time a labelled decision of each family, its vector hops and its active-link cycles."""
+    rows: list[list[Cell]] = []
+    parts = []
     for family in FAMILIES:
         netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
-        decisions = bench_decisions(fabric, netlist)
-        simulate_stack(fabric, netlist, decisions[0])
-        each = []
-        cycles, moved, active = 0.0, 0.0, 0.0
-        for d in range(len(decisions)):
-            start = time.process_time()
-            outcome = simulate_stack(fabric, netlist, decisions[d])
-            each.append(time.process_time() - start)
-            cycles += outcome.cycles_simulated[0]
-            moved += outcome.vector_hops[0]
-            active += outcome.cycles_simulated[0] * len(np.unique(decisions[d].links))
-        spent = sum(each)
-        times += each
-        hops, links = hops + moved, links + active
-        table.add_row(
-            family, str(netlist.num_units), str(netlist.num_flows),
-            f"{1e3 * float(np.median(each)):.1f}", f"{cycles / len(each):.0f}",
-            f"{moved / spent / 1e6:.1f}", f"{active / spent / 1e6:.0f}",
-        )  # fmt: skip
-    total = sum(times)
-    table.add_row(
-        "all", "", "", f"{1e3 * float(np.median(times)):.1f}", "",
-        f"{hops / total / 1e6:.1f}", f"{links / total / 1e6:.0f}",
-    )  # fmt: skip
-    console.print(table)
+        parts.append(_simulated(fabric, netlist))
+        cycles = f"{parts[-1][:, 1].mean():.0f}"
+        rows.append([family, netlist.num_units, netlist.num_flows, *_rates(parts[-1], cycles)])
+    rows.append(["all", "", "", *_rates(np.concatenate(parts), "")])
+    header = ["family", "units", "flows", "ms per decision", "cycles", "M hops/s"]
+    title = f"simulator on {fabric.name}, one core"
+    console.print(Table([*header, "M link-cycles/s"], rows, title).screen())
+
+
+def _simulated(fabric: Fabric, netlist: Netlist) -> FloatArray:
+    """Return seconds, cycles, vector hops and active-link cycles of each decision."""
+    decisions = bench_decisions(fabric, netlist)
+    simulate_stack(fabric, netlist, decisions[0])
+    rows = []
+    for d in range(len(decisions)):
+        start = time.process_time()
+        outcome = simulate_stack(fabric, netlist, decisions[d])
+        spent, cycles = time.process_time() - start, outcome.cycles_simulated[0]
+        num_links = len(np.unique(decisions[d].links))
+        rows.append((spent, cycles, outcome.vector_hops[0], cycles * num_links))
+    return np.array(rows, np.float64)
+
+
+def _rates(measured: FloatArray, cycles: str) -> list[str]:
+    spent, _, hops, links = measured.sum(axis=0)
+    median = 1e3 * float(np.median(measured[:, 0]))
+    return [f"{median:.1f}", cycles, f"{hops / spent / 1e6:.1f}", f"{links / spent / 1e6:.0f}"]
 
 
 def bench_engines(fabric: Fabric, console: Console) -> None:
-    """Compiled against plain engine on one decision."""
-    budget = macs_for_cycles(fabric, 40)
-    netlist = lower(fabric, build(default_spec("ffn", budget)))
+    """Compare the compiled with the plain engine on one decision."""
+    netlist = lower(fabric, build(default_spec("ffn", macs_for_cycles(fabric, 40))))
     decision = route(fabric, netlist, random_sites(fabric, netlist, 1, seed=0))
     limits = Limits(max_cycles=600)
     simulate_stack(fabric, netlist, decision, limits)
-    compiled = min(
-        seconds(lambda: simulate_stack(fabric, netlist, decision, limits)) for _ in range(5)
-    )
+    compiled = min(seconds(lambda: simulate_stack(fabric, netlist, decision, limits)) for _ in range(5))
     plain = seconds(
         lambda: simulate_reference(
             fabric, netlist, decision, warmup_samples=limits.warmup_samples,
@@ -111,22 +105,21 @@ def bench_engines(fabric: Fabric, console: Console) -> None:
 
 
 def bench_routing(fabric: Fabric, console: Console) -> None:
-    """Time per routed decision."""
+    """Time a routed decision."""
     netlist = draw_netlist(fabric, "mha", SAMPLE_CYCLES, seed=0, index=0)
     sites = random_sites(fabric, netlist, 64, seed=0)
-    table = Table("method", "us per decision", title=f"routing {netlist.name} on {fabric.name}")
+    rows = []
     for method in RoutingMethod:
         route(fabric, netlist, sites[:1], method=method)
         spent = seconds(partial(route, fabric, netlist, sites, method=method))
-        table.add_row(method.value, f"{1e6 * spent / len(sites):.0f}")
-    console.print(table)
+        rows.append([method.value, f"{1e6 * spent / len(sites):.0f}"])
+    title = f"routing {netlist.name} on {fabric.name}"
+    console.print(Table(["method", "us per decision"], rows, title).screen())
 
 
 def bench_annealer(fabric: Fabric, console: Console) -> None:
-    """Moves per second with the heuristic over a whole anneal, from hot to cold."""
-    table = Table(
-        "family", "units", "flows", "moves", "k moves/s", title=f"annealing on {fabric.name}"
-    )
+    """Count moves per second with the heuristic over a whole anneal, from hot to cold."""
+    rows: list[list[Cell]] = []
     for family in FAMILIES:
         netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
         is_allowed = np.ones((netlist.num_units, fabric.topology.num_sites), np.bool_)
@@ -136,16 +129,14 @@ def bench_annealer(fabric: Fabric, console: Console) -> None:
         anneal(fabric, netlist, cost, start, AnnealOptions(max_moves=100), seed=0)
         begin = time.process_time()
         result = anneal(fabric, netlist, cost, start, AnnealOptions(effort=1), seed=0)
-        spent = time.process_time() - begin
-        table.add_row(
-            family, str(netlist.num_units), str(netlist.num_flows), str(result.moves),
-            f"{result.moves / spent / 1e3:.0f}",
-        )  # fmt: skip
-    console.print(table)
+        rate = f"{result.moves / (time.process_time() - begin) / 1e3:.0f}"
+        rows.append([family, netlist.num_units, netlist.num_flows, result.moves, rate])
+    header = ["family", "units", "flows", "moves", "k moves/s"]
+    console.print(Table(header, rows, f"annealing on {fabric.name}").screen())
 
 
 def bench_compile(console: Console) -> None:
-    """Time to the first label in a fresh process, without and with a cache of compiled code."""
+    """Time the first label of a fresh process, without and with a cache of compiled code."""
     code = (
         "import time; start = time.perf_counter()\n"
         "from placer.bench import first_label\n"
@@ -153,26 +144,19 @@ def bench_compile(console: Console) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-        spent = [
-            float(
-                subprocess.run(
-                    [sys.executable, "-c", code], env=environment, check=True, capture_output=True
-                ).stdout
-            )
-            for _ in range(2)
-        ]
-    console.print(
-        f"first label in a fresh process: {spent[0]:.0f} s, with warm cache {spent[1]:.1f} s"
-    )
+        run = partial(
+            subprocess.run, [sys.executable, "-c", code], env=environment, check=True,
+            capture_output=True,
+        )  # fmt: skip
+        spent = [float(run().stdout) for _ in range(2)]
+    console.print(f"first label in a fresh process: {spent[0]:.0f} s, with warm cache {spent[1]:.1f} s")
 
 
 def first_label() -> None:
     """Lower, place, route and simulate once on the small fabric."""
     fabric = load_fabric("small")
     netlist = lower(fabric, build(default_spec("gemm", macs_for_cycles(fabric, 120))))
-    simulate_stack(
-        fabric, netlist, route(fabric, netlist, random_sites(fabric, netlist, 1, seed=0))
-    )
+    simulate_stack(fabric, netlist, route(fabric, netlist, random_sites(fabric, netlist, 1, seed=0)))
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from placer.config import CONF_DIR, choices
-from placer.files import write_atomic
+from placer.base import write_atomic
+from placer.base.config import CONF_DIR, choices
 
 PAGE = CONF_DIR.parent / "docs/config.md"
 
@@ -24,7 +24,7 @@ chosen as `group=choice`. What stands as `???` must be set. `python -m placer` a
 
 
 def reference() -> str:
-    """The page: commands first, then groups of choices."""
+    """Return the page: commands first, then groups of choices."""
     commands = sorted(CONF_DIR.glob("*.yaml"))
     others = sorted(set(CONF_DIR.rglob("*.yaml")) - set(commands))
     parts = [INTRODUCTION, *(_section(path) for path in (*commands, *others))]
@@ -32,7 +32,7 @@ def reference() -> str:
 
 
 def _section(path: Path) -> str:
-    """One file: what it says of itself, and a row per key."""
+    """Return what a file says of itself, and a row per key."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     root = yaml.compose(text)
@@ -44,16 +44,14 @@ def _section(path: Path) -> str:
 
 
 def _introduction(lines: list[str]) -> str:
-    """Comments before the first key."""
+    """Return the comments before the first key."""
     count = next(i for i, line in enumerate(lines) if line and not line.startswith("#"))
     told = (line.removeprefix("#").strip() for line in lines[:count])
     return "\n".join(line for line in told if line and not line.startswith("@package"))
 
 
-def _entries(
-    node: yaml.MappingNode, lines: list[str], prefix: str = ""
-) -> Iterator[tuple[str, str, str]]:
-    """Key, value and comment of everything below a mapping."""
+def _entries(node: yaml.MappingNode, lines: list[str], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield key, value and comment of everything below a mapping."""
     for key, value in node.value:
         name, comment = f"{prefix}{key.value}", _comment(key, value, lines)
         if name == "defaults":
@@ -76,7 +74,7 @@ def _choices(defaults: yaml.SequenceNode, lines: list[str]) -> Iterator[tuple[st
 
 
 def _text(value: yaml.Node) -> str:
-    """A value as it stands in the file, on one line."""
+    """Return a value as it stands in the file, on one line."""
     if isinstance(value, yaml.SequenceNode):
         return f"[{', '.join(map(_text, value.value))}]"
     if isinstance(value, yaml.MappingNode):
@@ -85,7 +83,7 @@ def _text(value: yaml.Node) -> str:
 
 
 def _comment(key: yaml.Node, value: yaml.Node, lines: list[str]) -> str:
-    """What stands behind a value, or behind the key of a group."""
+    """Return what stands behind a value, or behind the key of a group."""
     is_same_line = value.end_mark.line == key.start_mark.line
     column = value.end_mark.column if is_same_line else key.end_mark.column
     return lines[key.start_mark.line][column:].partition("#")[2].strip()

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from placer.command import command_line, make_console
-from placer.config import run_command, to_dataclass
-from placer.files import require_folder
-from placer.place_progress import SearchProgress
-from placer.place_report import show, write
-from placer.placing import PlaceConfig, run
+from placer.base import command_line, make_console, require_folder
+from placer.base.config import run_command, to_dataclass
+from placer.pipeline import PlaceConfig, SearchProgress, place_sections, show_placed, write_placed
 
 
 def main(config: DictConfig) -> None:
@@ -17,11 +14,11 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(PlaceConfig, config)
     require_folder(settings.output)
     with SearchProgress(settings.to_options(), settings.starts) as progress:
-        placed = run(settings, progress)
+        placed = place_sections(settings, progress)
     # First, so that a closed pipe cannot lose the results.
-    write(settings, placed, command_line("placer.place"))
+    write_placed(settings, placed, command_line("placer.place"))
     console = make_console()
-    show(settings, placed, console)
+    show_placed(settings, placed, console)
     console.print(f"written to {settings.output}")
     ending = placed[-1].search.ending
     if ending is not None or placed[-1].is_last:

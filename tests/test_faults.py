@@ -17,22 +17,20 @@ from pathlib import Path
 
 import pytest
 
-from placer import files
-from placer.config import run_command
+from placer.base import files
+from placer.base.config import run_command
 from placer.kernels.__main__ import main as kernels_main
-from placer.kernels.generate import generate
-from placer.kernels.kgraph_file import format_kgraph
+from placer.kernels.model import format_kgraph, generate
 from placer.place import main as place_main
+from tests import ROOT
 from tests.costmodel.training.tiny import overrides, write_tiny
-from tests.placer.test_executor import assert_session_ends
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.placer.base.test_workers import assert_session_ends
 
 # Runs a command and says when its own work begins.
 SCRIPT = """
 import sys
 from importlib import import_module
-from placer.config import run_command
+from placer.base.config import run_command
 
 if __name__ == "__main__":
     module = import_module(sys.argv[1])
@@ -53,8 +51,8 @@ LONG = {  # arguments with which each would run for minutes; {} is a folder
     "placer.simulate": ["simulate", "workload=bert_large", "fabric=large", "output={}/out"],
     "placer.kernels.__main__": ["kernels", "preset=resnet50", "time_limit=300",
                                 "output={}/out/l.txt"],
-    "placer.kernels.bench": ["kernels_bench", "presets=[resnet50]", "time_limit=300", "workers=1",
-                             "output={}/out"],
+    "placer.kernels.bench.__main__": ["kernels_bench", "presets=[resnet50]", "time_limit=300",
+                                      "workers=1", "output={}/out"],
     "placer.stencil.bench": ["stencil_bench", "time_limit=300", "output={}/out"],
     "placer.streaming.__main__": ["streaming", "graph=data/inputs/streaming/gn60.json",
                                   "tiles=64", "mapper=exact", "time_limit=300",
@@ -128,10 +126,7 @@ def run_quick(command: str, folder: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["place", "kernels"])
 def test_a_full_disk_is_told_and_old_results_stay(
-    command: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_quick(command, tmp_path) == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -144,9 +139,7 @@ def test_a_full_disk_is_told_and_old_results_stay(
 
 
 @pytest.mark.slow
-def test_a_clock_that_goes_backwards_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_goes_backwards_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Decisions of a search are the same bytes; durations come from clocks that only rise."""
     assert run_quick("place", tmp_path / "one") == 0
     now = iter(range(10**9, 0, -3600))

@@ -11,6 +11,7 @@ import pickle
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,52 +21,44 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.calibration import Calibration, load_calibration, save_calibration
-from costmodel.comparison import run as comparison
-from costmodel.dataset.loader import Dataset
-from costmodel.dataset.schema import DECISIONS_FILE, NETLISTS_FILE, WAFER_TABLES
-from costmodel.dataset.splits import SPLITS_FILE, make_splits, read_splits, write_splits
-from costmodel.dataset.store import finished_shards, merge, pack_shard, put_shard, shard_bytes
-from costmodel.evaluation.store import Outcome, read_outcome, write_outcome
-from costmodel.labelled import Prediction
+from costmodel.base import Calibration, save_calibration
+from costmodel.base.calibration import load_calibration
+from costmodel.dataset import FABRIC_TABLES, Dataset, make_splits, merge, pack_shard, read_splits, write_splits
+from costmodel.dataset.splits import SPLITS_FILE
+from costmodel.dataset.store import finished_shards, put_shard, shard_bytes
+from costmodel.evaluation.comparison.methods import Placed
+from costmodel.evaluation.jobs import Outcome
 from costmodel.model import Model
-from costmodel.tracking import _read_note
-from costmodel.wafer.compare_jobs import Job, Result, job_file, read_result, write_result
-from costmodel.wafer.dataset import WaferDataset
+from costmodel.model.tracking import _read_note
+from costmodel.wafer import WAFER_TABLES, WaferDataset
+from costmodel.wafer.compare_jobs import Job, Result
 from costmodel.wafer.rows import rows_of
 from costmodel.wafer.samples import Found, GraphSamples
-from placer.annealing.constraints import load_constraints
-from placer.config import compose_config, load_fabric
-from placer.decision_file import load_decision, save_decision
-from placer.errors import InputError
-from placer.graph_file import load_graph, to_json
-from placer.importing.onnx_file import read_model
-from placer.kernels.check import judge
-from placer.kernels.engines import map_kernels
-from placer.kernels.generate import generate
-from placer.kernels.kgraph_file import format_kgraph, load_kgraph
-from placer.kernels.layout_file import WaferResult, format_layout, from_json, parse_layout
-from placer.kernels.layout_file import to_json as layout_json
-from placer.kernels.problem import Problem
-from placer.kernels.search import Search
-from placer.kernels.truth_model import simulate_mapping
-from placer.placement import random_sites
-from placer.routing import route
-from placer.stencil.files import problem_text, read_problem, read_solution
-from placer.stencil.generate import INPUTS
-from placer.stencil.surface import read_surface
-from placer.streaming.bench.store import stored
-from placer.streaming.options import TRAINED_POLICY
-from placer.streaming.program_file import load_program
-from placer.streaming.rl.policy_file import load_policy
-from placer.tensor_file import read_archive
-from placer.workloads import MlpSpec, build
+from placer.base import InputError, read_archive
+from placer.base.config import compose_config
+from placer.base.workers import jobs
+from placer.decision import load_constraints, random_sites
+from placer.decision.routing import load_decision, route, save_decision
+from placer.fabric import load_fabric
+from placer.graph import load_graph
+from placer.graph.graph_file import to_json
+from placer.graph.importing.onnx_file import read_model
+from placer.graph.workloads import build
+from placer.graph.workloads.specs import MlpSpec
+from placer.kernels.engines import Search, map_kernels
+from placer.kernels.model import Part, format_kgraph, format_layout, from_json, generate, load_kgraph, parse_layout
+from placer.kernels.model import to_json as layout_json
+from placer.kernels.sizing import Problem
+from placer.kernels.truth import simulate_mapping
+from placer.stencil.model import INPUTS, problem_text, read_problem, read_solution, read_surface
+from placer.streaming.model import load_program
+from placer.streaming.rl import TRAINED_POLICY, load_policy
+from tests import ROOT
 from tests.costmodel.dataset.samples import METADATA, random_samples, write_dataset
 from tests.costmodel.dataset.test_store import shard_path
-from tests.costmodel.test_learned import model_for
-from tests.placer.importing.test_from_onnx import GOOD
+from tests.costmodel.inference.test_learned import model_for
+from tests.placer.graph.importing.test_from_onnx import GOOD
 
-ROOT = Path(__file__).resolve().parent.parent
 SMALL = load_fabric("small")
 NETLIST = random_samples(0).netlist
 KERNELS = generate("tiny")
@@ -106,9 +99,8 @@ def save_small_decision(folder: Path) -> None:
 
 def layout_texts() -> tuple[str, str]:
     mapping = map_kernels(Search(Problem(KERNELS), 0.1), "strips")
-    score = judge(KERNELS, mapping.layout)
-    results = [WaferResult(KERNELS, mapping.layout, score)]
-    return format_layout(KERNELS, mapping.layout), layout_json(results, {})
+    parts = [Part(0, KERNELS, mapping, Fraction(1))]
+    return format_layout(KERNELS, mapping.layout), layout_json(parts, {})
 
 
 LAYOUT, LAYOUT_JSON = layout_texts()
@@ -132,7 +124,7 @@ def save_mappings(folder: Path) -> None:
 
 def read_mappings(folder: Path) -> None:
     dataset = WaferDataset.open(folder)
-    _ = dataset.numbers, dataset.engines
+    _ = dataset.numbers, dataset.index
     for number in range(dataset.num_netlists):
         dataset.mappings(number)
 
@@ -142,29 +134,23 @@ LAYOUT_RESULT = Result(0.5, 9.0, 8.0, 1.5, 7.0, 3, 2.0, 1.0, 0.4, "kernels", 80.
 
 
 def read_compared(folder: Path) -> None:
-    assert read_result(folder, COMPARED) in (None, LAYOUT_RESULT)
+    path, origin = folder / "job.json", COMPARED.origin()
+    found = jobs._read(path, origin, lambda values: Result(**values))
+    assert found in (None, LAYOUT_RESULT)
 
 
-def prediction() -> Outcome:
-    return Outcome(Prediction(np.array([0.5]), np.array([0.1])), 1.0, 2.0)
+def finished(name: str, result: Any) -> Reader:
+    """A reader of a finished job."""
+    return Reader(
+        name,
+        lambda folder: jobs._write(folder / name, {"a": 1}, result),
+        lambda folder: jobs._read(folder / name, {"a": 1}, lambda values: type(result)(**values)),
+        is_store=True,
+    )
 
 
-def measured(folder: Path) -> dict[str, Any]:
-    return stored(folder, {"a": 1}, lambda: {"cycles": 3})
-
-
-def stored_name(folder: Path) -> None:
-    measured(folder)
-    next(folder.glob("*.json")).rename(folder / "s.json")
-
-
-def read_stored(folder: Path) -> object:
-    """`stored` names files by a digest: give the damaged one that name."""
-    content = (folder / "s.json").read_bytes()
-    inner = folder / "inner"
-    measured(inner)
-    next(inner.glob("*.json")).write_bytes(content)
-    return measured(inner)
+def read_job(folder: Path) -> None:
+    assert jobs._read(folder / "s.json", {"a": 1}, dict) in (None, {"cycles": 3})
 
 
 CONSTRAINTS = """
@@ -176,11 +162,7 @@ CONFIG = "defaults:\n  - _self_\nseed: 0\nlist: [1, 2]\nother: ${seed}\n"
 
 READERS = [
     of("g.json", to_json(build(MlpSpec(rows=16, width=16, depth=2))), load_graph),
-    Reader(
-        "d.json",
-        save_small_decision,
-        lambda folder: load_decision(folder / "d.json", SMALL, NETLIST),
-    ),
+    Reader("d.json", save_small_decision, lambda folder: load_decision(folder / "d.json", SMALL, NETLIST)),
     of("c.yaml", CONSTRAINTS, lambda path: load_constraints(path, SMALL)),
     of("x.yaml", CONFIG, lambda path: compose_config("x", directory=path.parent)),
     of("net.onnx", GOOD, read_model),
@@ -193,11 +175,7 @@ READERS = [
     of("s.stl", STL, read_surface),
     of("fft.json", (ROOT / "data/inputs/streaming/fft.json").read_bytes(), load_program),
     of("policy.pt", TRAINED_POLICY.read_bytes(), load_policy),
-    Reader(
-        "m.pt",
-        lambda folder: model_for(SMALL).save(folder / "m.pt"),
-        lambda folder: Model.load(folder / "m.pt"),
-    ),
+    Reader("m.pt", lambda folder: model_for(SMALL).save(folder / "m.pt"), lambda folder: Model.load(folder / "m.pt")),
     Reader(
         "last.ckpt",
         lambda folder: torch.save({"epoch": 1, "x": torch.zeros(3)}, folder / "last.ckpt"),
@@ -210,14 +188,14 @@ READERS = [
         ),
         lambda folder: load_calibration(folder / "c.json"),
     ),
-    Reader(NETLISTS_FILE, save_samples, read_rows),
-    Reader(DECISIONS_FILE, save_samples, read_rows),
+    Reader(FABRIC_TABLES.netlists.file, save_samples, read_rows),
+    Reader(FABRIC_TABLES.decisions.file, save_samples, read_rows),
     Reader(SPLITS_FILE, save_samples, read_splits),
-    Reader(WAFER_TABLES.netlists, save_mappings, read_mappings),
-    Reader(WAFER_TABLES.decisions, save_mappings, read_mappings),
+    Reader(WAFER_TABLES.netlists.file, save_mappings, read_mappings),
+    Reader(WAFER_TABLES.decisions.file, save_mappings, read_mappings),
     Reader(
-        job_file(Path(), COMPARED, COMPARED.origin()).name,
-        lambda folder: write_result(folder, COMPARED, LAYOUT_RESULT),
+        "job.json",
+        lambda folder: jobs._write(folder / "job.json", COMPARED.origin(), LAYOUT_RESULT),
         read_compared,
         is_store=True,
     ),
@@ -226,25 +204,9 @@ READERS = [
         lambda folder: put_shard(folder, 0, shard_bytes([random_samples(0)], METADATA)),
         lambda folder: finished_shards(folder, METADATA),
     ),
-    Reader(
-        "j.json",
-        lambda folder: write_outcome(folder, "j", {"a": 1}, prediction()),
-        lambda folder: read_outcome(folder, "j", {"a": 1}),
-        is_store=True,
-    ),
-    Reader(
-        "j.npz",
-        lambda folder: write_outcome(folder, "j", {"a": 1}, prediction()),
-        lambda folder: read_outcome(folder, "j", {"a": 1}),
-        is_store=True,
-    ),
-    Reader("s.json", stored_name, read_stored, is_store=True),
-    Reader(
-        "r.json",
-        at("r.json", '{"a": 1, "result": {"throughput": 1.0}}'),
-        lambda folder: comparison._read(folder / "r.json", {"a": 1}),
-        is_store=True,
-    ),
+    finished("j.json", Outcome([0.5], [0.1], 1.0)),
+    Reader("s.json", lambda folder: jobs._write(folder / "s.json", {"a": 1}, {"cycles": 3}), read_job, is_store=True),
+    finished("r.json", Placed(1.0, 1.0, 1.0, 1.0, 1.0, 1)),
     Reader(
         "mlflow.json",
         at("mlflow.json", '{"uri": "u", "run_id": "1"}'),
@@ -327,9 +289,7 @@ ARCHIVES = [reader for reader in READERS if reader.name.endswith((".pt", ".ckpt"
 
 @pytest.mark.parametrize("reader", ARCHIVES, ids=lambda reader: reader.name)
 @pytest.mark.parametrize("is_archive", [True, False])
-def test_pickles_in_checkpoints_are_not_run(
-    reader: Reader, is_archive: bool, tmp_path: Path
-) -> None:
+def test_pickles_in_checkpoints_are_not_run(reader: Reader, is_archive: bool, tmp_path: Path) -> None:
     trap = tmp_path / "sprung"
     if is_archive:
         torch.save({"schema": 1, "weights": Trap(trap)}, tmp_path / reader.name)
@@ -366,7 +326,7 @@ def test_tags_of_yaml_are_refused(text: str, tmp_path: Path) -> None:
 
 def test_names_in_files_lead_nowhere(tmp_path: Path) -> None:
     """Names of graphs and fabrics become names of files: only in the folder that was named."""
-    from placer.command import file_name
+    from placer.base import file_name
 
     for name in ("../../etc/passwd", "/etc/passwd", "a\0b", "..", "a/../../b", "C:\\x"):
         written = (tmp_path / f"{file_name(name)}.json").resolve()

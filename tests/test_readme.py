@@ -1,4 +1,4 @@
-"""The README keeps its word: its Python runs, its commands and files exist."""
+"""README and docs keep their word: Python runs, commands and linked files exist, limits hold."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.costmodel.test_learned import SMALL, model_for
+from tests import ROOT
+from tests.costmodel.inference.test_learned import SMALL, model_for
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/results").glob("*.md")),
+]
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
@@ -49,5 +55,43 @@ def test_modules_and_files_of_the_readme_exist() -> None:
     for module in modules:
         place = ROOT / module.replace(".", "/")
         assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), module
-    for path in re.findall(r"\]\(([\w/.]+)\)", README):
-        assert (ROOT / path).is_file(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_linked_files_exist(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        linked = page.parent / path if path else page
+        assert linked.is_file(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in map(_anchor, headings), target
+
+
+def _anchor(heading: str) -> str:
+    """Return the name that Markdown viewers give to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_index_pages_list_every_page() -> None:
+    for folder in (ROOT / "docs", ROOT / "docs/results"):
+        index = (folder / "README.md").read_text(encoding="utf-8")
+        for page in folder.glob("*.md"):
+            assert page.name == "README.md" or f"({page.name})" in index, page
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.encode()) <= 10_000
+    for line in README.splitlines():
+        assert len(line) <= 110, line
+
+
+def test_entries_of_the_log_are_short() -> None:
+    log = (ROOT / "docs/log.md").read_text(encoding="utf-8")
+    for entry in re.split(r"^##+ ", log, flags=re.MULTILINE)[1:]:
+        lines = [line for line in entry.splitlines() if line.strip()]
+        assert len(lines) <= 8, lines[0]
+        assert all(len(line) <= 110 for line in lines), lines[0]

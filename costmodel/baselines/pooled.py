@@ -8,24 +8,13 @@ lanes of its route.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from costmodel.encoding.batch import Batch, make_batch
-from costmodel.encoding.features import (
-    FLOW_COLUMNS,
-    LANE_KINDS,
-    OPS,
-    UNIT_COLUMNS,
-)
-from costmodel.encoding.graph_set import GraphSet
+from costmodel.encoding import FLOW_COLUMNS, LANE_KINDS, OPS, UNIT_COLUMNS, Batch, GraphSet, make_batch
+from placer.base import FloatArray, LongArray
 from placer.fabric import SiteKind
-
-FloatArray = NDArray[np.float64]
-LongArray = NDArray[np.int64]
 
 QUANTILES = (0.5, 0.75, 0.9, 0.97)
 NUM_STATISTICS = 2 + len(QUANTILES)  # mean, maximum, quantiles
@@ -33,81 +22,45 @@ _CHUNK = 512  # decisions at once: memory stays flat
 
 
 def pooled_features(data: GraphSet, ids: LongArray) -> FloatArray:
-    """[num_decisions, num_features] of the decisions `ids`."""
+    """Return the features [num_decisions, num_features] of the decisions `ids`."""
     chunks = np.split(ids, np.arange(_CHUNK, len(ids), _CHUNK))
-    return np.concatenate([_pool(_Tables.of(make_batch(data, chunk))) for chunk in chunks])
+    return np.concatenate([_pool(_Tables(make_batch(data, chunk))) for chunk in chunks])
 
 
-@dataclass(frozen=True, slots=True)
 class _Tables:
     """What is known of each unit, flow, end, lane and link, and the decision it belongs to."""
 
-    num: int  # decisions
-    unit_of: LongArray
-    unit: FloatArray
-    unit_op: LongArray
-    flow_of: LongArray
-    flow: FloatArray
-    flow_source: LongArray
-    flow_hops: FloatArray  # links between switches in its route tree
-    flow_meets: FloatArray  # load of others, summed over its lanes
-    flow_lane: FloatArray  # highest load of its lanes
-    flow_link: FloatArray  # highest load of its links
-    end_flow: LongArray
-    end_unit: LongArray
-    end_hops: FloatArray
-    lane_of: LongArray
-    lane_kind: LongArray
-    lane_load: FloatArray
-    lane_flows: FloatArray
-    link_of: LongArray
-    link_kind: LongArray
-    link_load: FloatArray
-    link_flows: FloatArray
-    num_switches: LongArray
-
-    @staticmethod
-    def of(batch: Batch) -> _Tables:
+    def __init__(self, batch: Batch) -> None:
         columns = {name: getattr(batch, name).numpy() for name in batch.__slots__}
-        of = {
-            name: np.repeat(np.arange(len(batch)), columns[f"num_{name}s"])
-            for name in ("unit", "flow", "lane", "link")
-        }
-        flow, visit_flow, visit_lane = columns["flow"], columns["visit_flow"], columns["visit_lane"]
-        num_flows, num_lanes, num_links = len(flow), len(of["lane"]), len(of["link"])
-        load = flow[:, FLOW_COLUMNS.index("load")].astype(np.float64)
-        lane_load = _sum(visit_lane, load[visit_flow], num_lanes)
-        link_load = _sum(columns["lane_link"], lane_load, num_links)
-        link_kind = np.zeros(num_links, np.int64)
-        link_kind[columns["lane_link"]] = columns["lane_kind"]
-        is_hop = (columns["lane_kind"] == 0)[visit_lane].astype(np.float64)
-        others = lane_load[visit_lane] - load[visit_flow]
-        visit_link = link_load[columns["lane_link"][visit_lane]]
-        return _Tables(
-            num=len(batch),
-            unit_of=of["unit"],
-            unit=columns["unit"].astype(np.float64),
-            unit_op=columns["unit_op"],
-            flow_of=of["flow"],
-            flow=flow.astype(np.float64),
-            flow_source=columns["flow_source"],
-            flow_hops=_sum(visit_flow, is_hop, num_flows),
-            flow_meets=_sum(visit_flow, others, num_flows),
-            flow_lane=_most(visit_flow, lane_load[visit_lane], num_flows),
-            flow_link=_most(visit_flow, visit_link, num_flows),
-            end_flow=columns["end_flow"],
-            end_unit=columns["end_unit"],
-            end_hops=columns["end_hops"].astype(np.float64),
-            lane_of=of["lane"],
-            lane_kind=columns["lane_kind"],
-            lane_load=lane_load,
-            lane_flows=_count(visit_lane, num_lanes),
-            link_of=of["link"],
-            link_kind=link_kind,
-            link_load=link_load,
-            link_flows=columns["link_flows"].astype(np.float64),
-            num_switches=columns["num_switches"],
+        visit_flow, visit_lane = columns["visit_flow"], columns["visit_lane"]
+        lane_link = columns["lane_link"]
+        self.num = len(batch)  # decisions
+        self.unit_of, self.flow_of, self.lane_of, self.link_of = (
+            np.repeat(np.arange(len(batch)), columns[f"num_{name}s"]) for name in ("unit", "flow", "lane", "link")
         )
+        num_flows, num_lanes, num_links = len(self.flow_of), len(self.lane_of), len(self.link_of)
+        self.unit = columns["unit"].astype(np.float64)
+        self.unit_op: LongArray = columns["unit_op"]
+        self.flow = columns["flow"].astype(np.float64)
+        self.flow_source: LongArray = columns["flow_source"]
+        load = self.flow[:, FLOW_COLUMNS.index("load")]
+        self.end_flow: LongArray = columns["end_flow"]
+        self.end_unit: LongArray = columns["end_unit"]
+        self.end_hops = columns["end_hops"].astype(np.float64)
+        self.lane_kind: LongArray = columns["lane_kind"]
+        self.lane_load = _sum(visit_lane, load[visit_flow], num_lanes)
+        self.lane_flows = _count(visit_lane, num_lanes)
+        self.link_kind = np.zeros(num_links, np.int64)
+        self.link_kind[lane_link] = self.lane_kind
+        self.link_load = _sum(lane_link, self.lane_load, num_links)
+        self.link_flows = columns["link_flows"].astype(np.float64)
+        is_hop = (self.lane_kind == 0)[visit_lane].astype(np.float64)
+        others = self.lane_load[visit_lane] - load[visit_flow]
+        self.flow_hops = _sum(visit_flow, is_hop, num_flows)  # links between switches in its tree
+        self.flow_meets = _sum(visit_flow, others, num_flows)  # load of others on its lanes
+        self.flow_lane = _most(visit_flow, self.lane_load[visit_lane], num_flows)
+        self.flow_link = _most(visit_flow, self.link_load[lane_link[visit_lane]], num_flows)
+        self.num_switches: LongArray = columns["num_switches"]
 
 
 def _pool(tables: _Tables) -> FloatArray:
@@ -116,7 +69,7 @@ def _pool(tables: _Tables) -> FloatArray:
 
 
 def _netlist_features(t: _Tables) -> Iterator[FloatArray]:
-    """What all decisions of a netlist have in common."""
+    """Yield what all decisions of a netlist have in common."""
     for kind in range(len(SiteKind)):
         yield _count(t.unit_of[t.unit[:, kind] > 0], t.num)
     for op in range(len(OPS)):
@@ -130,7 +83,7 @@ def _netlist_features(t: _Tables) -> Iterator[FloatArray]:
 
 
 def _route_features(t: _Tables) -> Iterator[FloatArray]:
-    """How far the vectors travel, and what they meet on the way."""
+    """Yield how far the vectors travel, and what they meet on the way."""
     load, end_of = t.flow[:, FLOW_COLUMNS.index("load")], t.flow_of[t.end_flow]
     end_load = load[t.end_flow]
     yield from _all_statistics(t.num, end_of, t.end_hops, t.end_hops * end_load)
@@ -147,7 +100,7 @@ def _route_features(t: _Tables) -> Iterator[FloatArray]:
 
 
 def _resource_features(t: _Tables) -> Iterator[FloatArray]:
-    """How lanes, links and switches are shared."""
+    """Yield how lanes, links and switches are shared."""
     yield t.num_switches.astype(np.float64)
     for kind in range(LANE_KINDS):
         own = t.lane_kind == kind
@@ -159,7 +112,7 @@ def _resource_features(t: _Tables) -> Iterator[FloatArray]:
 
 
 def _input_features(t: _Tables) -> Iterator[FloatArray]:
-    """How far away and how contended the inputs of a unit are, busy units and all."""
+    """Yield how far away and how contended the inputs of units are, busy ones and all."""
     num_units = len(t.unit)
     work = t.unit[:, UNIT_COLUMNS.index("work")]
     load = t.flow[t.end_flow, FLOW_COLUMNS.index("load")]
@@ -187,7 +140,7 @@ def _count(group: LongArray, num: int) -> FloatArray:
 
 
 def _sum(group: LongArray, values: FloatArray, num: int) -> FloatArray:
-    """Sum of the values of each group."""
+    """Return the sum of the values of each group."""
     return np.bincount(group, values, num).astype(np.float64, copy=False)
 
 
@@ -197,14 +150,14 @@ def _weighted_mean(values: FloatArray, weight: FloatArray, of: LongArray, num: i
 
 
 def _most(group: LongArray, values: FloatArray, num: int) -> FloatArray:
-    """Largest value of each group, 0 where there is none."""
+    """Return the largest value of each group, 0 where there is none."""
     result = np.zeros(num)
     np.maximum.at(result, group, values)
     return result
 
 
 def statistics(values: FloatArray, of: LongArray, num: int) -> FloatArray:
-    """[num, NUM_STATISTICS] of the values of each decision; zeros where there are none."""
+    """Return [num, NUM_STATISTICS] of the values of each decision; zeros for no values."""
     start = np.searchsorted(of, np.arange(num + 1))
     return _statistics_of(np.ascontiguousarray(values), start, np.array(QUANTILES))
 

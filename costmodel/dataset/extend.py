@@ -7,21 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from costmodel.dataset.build import code_version
+from costmodel.dataset.generate import code_version
 from costmodel.dataset.loader import Dataset
 from costmodel.dataset.records import NetlistSamples
 from costmodel.dataset.schema import Metadata
-from costmodel.dataset.splits import DEFAULT_FOLDS, make_splits, write_splits
+from costmodel.dataset.splits import split_dataset
 from costmodel.dataset.store import merge, put_shard, shard_bytes
+from placer.base import make_folder
 from placer.fabric import Fabric
-from placer.files import make_folder
 
 _PER_SHARD = 32  # netlists; the memory of so many samples is needed at once
 
 
-def extend_dataset(
-    base: Dataset, more: Sequence[NetlistSamples], fabric: Fabric, folder: Path
-) -> None:
+def extend_dataset(base: Dataset, more: Sequence[NetlistSamples], fabric: Fabric, folder: Path) -> None:
     """Write a dataset to `folder`; what was there is replaced.
 
     Netlists of `more` are numbered on from those of `base`, and all must be lowered for `fabric`.
@@ -29,9 +27,7 @@ def extend_dataset(
     shutil.rmtree(folder, ignore_errors=True)
     make_folder(folder)
     about = {"dataset": base.content_hash, "labels": sum(len(item.decisions) for item in more)}
-    metadata = Metadata(
-        {**base.metadata.config, "extends": about}, base.metadata.seed, code_version()
-    )
+    metadata = Metadata({**base.metadata.config, "extends": about}, base.metadata.seed, code_version())
     total = base.num_netlists + len(more)
     numbers = range(0, total, _PER_SHARD)
     for shard, first in enumerate(numbers):
@@ -39,8 +35,7 @@ def extend_dataset(
         samples = [_sample(base, more, number) for number in range(first, last)]
         put_shard(folder, shard, shard_bytes(samples, metadata))
     merge(folder, len(numbers), metadata)
-    dataset = Dataset.open(folder, fabrics=[fabric])
-    write_splits(folder, make_splits(dataset, min(DEFAULT_FOLDS, len(set(dataset.fingerprints)))))
+    split_dataset(Dataset.open(folder, fabrics=[fabric]))
 
 
 def _sample(base: Dataset, more: Sequence[NetlistSamples], number: int) -> NetlistSamples:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from costmodel.dataset.records import Labels, NetlistSamples, Phase
 from costmodel.dataset.search import Explorer, Found
-from placer.check import check
-from placer.decision import Decisions
-from placer.errors import DoesNotFitError, InputError
+from placer.base import DoesNotFitError, InputError, source_key
+from placer.cost import HeuristicCost
+from placer.decision import Decisions, check
 from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost
-from placer.lowering import SECTION, draw_section, draw_spec, lower
+from placer.graph.workloads import build
 from placer.netlist import Netlist
-from placer.simulation import Status, label_limits, simulate_stack
-from placer.simulation.engine import Outcome
-from placer.workloads import build
+from placer.netlist.lowering import SECTION, draw_section, draw_spec, lower
+from placer.simulation import Outcome, Status, UnitTime, label_limits, simulate_stack
 
 MAX_DRAWS = 16  # of a netlist that fits
 # Share of the decisions of a netlist by phase. Most lie near the optimum: there an annealer spends
@@ -58,10 +57,13 @@ class SampleOptions:
                 raise InputError(f"{name}={getattr(self, name)}; allowed {least} or more")
 
 
-def make_samples(
-    fabric: Fabric, family: str, options: SampleOptions, seed: int, netlist_id: int
-) -> NetlistSamples:
-    """All samples of netlist number `netlist_id`; depends on nothing but the arguments."""
+def code_version() -> str:
+    """Return the hash of the code that rows depend on, and of no other."""
+    return source_key(*(Path(__file__).with_name(f"{name}.py") for name in ("generate", "tables", "store")))
+
+
+def make_samples(fabric: Fabric, family: str, options: SampleOptions, seed: int, netlist_id: int) -> NetlistSamples:
+    """Make all samples of netlist number `netlist_id`, from nothing but the arguments."""
     rng = np.random.default_rng([seed, netlist_id])
     failures: list[str] = []
     netlist, spec = _draw(fabric, family, options, rng, failures)
@@ -86,11 +88,7 @@ def make_samples(
 
 
 def _draw(
-    fabric: Fabric,
-    family: str,
-    options: SampleOptions,
-    rng: np.random.Generator,
-    failures: list[str],
+    fabric: Fabric, family: str, options: SampleOptions, rng: np.random.Generator, failures: list[str]
 ) -> tuple[Netlist, dict[str, Any]]:
     for _ in range(MAX_DRAWS):
         try:
@@ -109,7 +107,7 @@ def _draw(
 
 
 def phase_counts(decisions: int, shares: dict[Phase, float]) -> dict[Phase, int]:
-    """Whole numbers in the proportion of `shares` that add up to `decisions`."""
+    """Return whole numbers in the proportion of `shares` that add up to `decisions`."""
     exact = {phase: share * decisions for phase, share in shares.items()}
     counts = {phase: int(value) for phase, value in exact.items()}
     by_rest = sorted(exact, key=lambda phase: counts[phase] - exact[phase])
@@ -119,7 +117,7 @@ def phase_counts(decisions: int, shares: dict[Phase, float]) -> dict[Phase, int]
 
 
 def _anneal(explorer: Explorer, counts: dict[Phase, int]) -> list[Found]:
-    """Decisions of all phases but the last."""
+    """Return decisions of all phases but the last."""
     found = [explorer.random() for _ in range(counts[Phase.RANDOM])]
     for wanted in _anneals(counts):
         found += explorer.anneal(wanted)
@@ -127,7 +125,7 @@ def _anneal(explorer: Explorer, counts: dict[Phase, int]) -> list[Found]:
 
 
 def _anneals(counts: dict[Phase, int]) -> Iterator[list[Phase]]:
-    """The phases that each anneal is asked for: one cold decision each, the others in turn."""
+    """Yield the phases that each anneal is asked for: one cold each, the others in turn."""
     left = dict(counts)
     while any(left[phase] for phase in (Phase.HOT, Phase.MID, Phase.COLD)):
         wanted = [phase for phase in (Phase.HOT, Phase.MID, Phase.COLD) if left[phase] > 0]
@@ -150,7 +148,7 @@ def label(
     failures: list[str],
     seed: tuple[int, ...],
 ) -> NetlistSamples:
-    """Samples of those decisions that became steady; the others are told in `failures`.
+    """Return samples of the decisions that became steady; `failures` tells of the others.
 
     Raises InputError when there are none.
     """
@@ -171,10 +169,10 @@ def label(
         first_sample_cycles=outcome.first_sample_cycles[kept],
         cycles_simulated=outcome.cycles_simulated[kept],
         vector_hops=outcome.vector_hops[kept],
-        unit_busy=time[:, :, 0],
-        unit_starved=time[:, :, 1],
-        unit_blocked=time[:, :, 2],
-        unit_port_wait=time[:, :, 3],
+        unit_busy=time[:, :, UnitTime.BUSY],
+        unit_starved=time[:, :, UnitTime.STARVED],
+        unit_blocked=time[:, :, UnitTime.BLOCKED],
+        unit_port_wait=time[:, :, UnitTime.PORT_WAIT],
         busiest_link=utilisation.max(axis=1).astype(np.float32),
     )
     return NetlistSamples(

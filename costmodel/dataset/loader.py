@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.dataset.records import NetlistSamples, Phase
-from costmodel.dataset.schema import (
-    FABRIC_TABLES,
-    Metadata,
-    TableFile,
-    TablePair,
-    require_same_origin,
-)
+from costmodel.dataset.schema import FABRIC_TABLES, Metadata, TableFile, TablePair, require_same_origin
 from costmodel.dataset.tables import samples_from
-from placer.errors import InputError
+from placer.base import FloatArray, InputError, LongArray
+from placer.decision.routing import require_routes, require_sites
 from placer.fabric import Fabric
-from placer.routing.arrays import require_routes, require_sites
 
 _HASH_CHUNK_BYTES = 1 << 20
 
@@ -31,10 +26,10 @@ _HASH_CHUNK_BYTES = 1 << 20
 class Index:
     """What is needed to choose decisions, for all of them."""
 
-    netlist_id: NDArray[np.int32]  # [num_decisions]
-    phase: NDArray[np.str_]  # [num_decisions] values of Phase
-    throughput: NDArray[np.float64]  # [num_decisions] the label
-    heuristic: NDArray[np.float64]  # [num_decisions]
+    netlist_id: LongArray  # [num_decisions] rising
+    phase: NDArray[np.str_]  # [num_decisions] where a decision comes from
+    throughput: FloatArray  # [num_decisions] the label
+    heuristic: FloatArray  # [num_decisions]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,24 +45,25 @@ class Tables:
     metadata: Metadata
     families: tuple[str, ...]  # [num_netlists]
     fingerprints: tuple[str, ...]  # [num_netlists]
-    first_decision: NDArray[np.int64]  # [num_netlists + 1]
+    first_decision: LongArray  # [num_netlists + 1]
     netlists_file: TableFile
     decisions_file: TableFile
 
-    @staticmethod
-    def read(folder: str | Path, pair: TablePair) -> Tables:
+    @classmethod
+    def read(cls, folder: str | Path, pair: TablePair) -> Self:
         """Read the footers and the list of netlists.
 
         Raises InputError when the folder holds no complete dataset of this version.
         """
         folder = Path(folder)
-        netlists = _open_table(folder, pair.netlists)
-        decisions = _open_table(folder, pair.decisions)
+        netlists, decisions = (
+            TableFile.open(folder / table.file, table, f"dataset {folder / table.file}") for table in pair
+        )
         require_same_origin(decisions.metadata, netlists.metadata, decisions.label)
         names = ["netlist_id", "family", "fingerprint", "num_decisions"]
         columns = netlists.read_columns(names).to_pydict()
         _require_pair(netlists, decisions, columns["netlist_id"], columns["num_decisions"])
-        return Tables(
+        return cls(
             folder=folder,
             pair=pair,
             metadata=netlists.metadata,
@@ -87,94 +83,85 @@ class Tables:
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of the table of netlists followed by that of decisions."""
+        """Return the SHA-256 of the table of netlists followed by that of decisions."""
         digest = hashlib.sha256()
-        for name in self.pair:
-            with open(self.folder / name, "rb") as file:
+        for table in self.pair:
+            with open(self.folder / table.file, "rb") as file:
                 while chunk := file.read(_HASH_CHUNK_BYTES):
                     digest.update(chunk)
         return digest.hexdigest()
 
+    @cached_property
+    def index(self) -> Index:
+        """Return small columns of all decisions. Raises InputError for illegal values."""
+        table = self.decisions_file.read_columns(["netlist_id", "phase", "throughput", "heuristic"])
+        netlist_id, throughput, heuristic = (
+            np.array(table[name].to_numpy()) for name in ("netlist_id", "throughput", "heuristic")
+        )
+        label = self.decisions_file.label
+        expected = np.repeat(np.arange(self.num_netlists), np.diff(self.first_decision))
+        if not np.array_equal(netlist_id, expected):
+            raise InputError(f"{label}: netlist_id is not in the order of {self.pair.netlists.file}")
+        if not ((throughput > 0) & (throughput <= 1)).all():
+            raise InputError(f"{label}: throughput must lie in (0, 1]")
+        if not np.isfinite(heuristic).all():
+            raise InputError(f"{label}: heuristic must be finite")
+        phase = np.array(table["phase"].to_pylist(), np.str_)
+        return Index(expected, phase, throughput, heuristic)
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset(Tables):
-    """Decisions on fabrics.
+    """Decisions on fabrics; the phases of its index are values of `Phase`.
 
     dataset = Dataset.open("data/dataset", [load_fabric("small")])
     for samples in dataset.each_netlist(): ...
     """
 
-    fabrics: dict[str, Fabric]
+    fabrics: dict[str, Fabric] = field(default_factory=dict)
 
-    @classmethod
-    def open(cls, folder: str | Path, fabrics: Iterable[Fabric] = ()) -> Dataset:
+    @staticmethod
+    def open(folder: str | Path, fabrics: Iterable[Fabric] = ()) -> Dataset:
         """Read the footers and the list of netlists.
 
         Decisions of netlists that were lowered for one of `fabrics` are checked against it when
         they are read; sites and links of others may be out of range.
         Raises InputError when the folder holds no complete dataset of this version.
         """
-        tables = Tables.read(folder, FABRIC_TABLES)
-        known = {field.name: getattr(tables, field.name) for field in fields(tables)}
-        return cls(**known, fabrics={fabric.name: fabric for fabric in fabrics})
+        known = {fabric.name: fabric for fabric in fabrics}
+        return replace(Dataset.read(folder, FABRIC_TABLES), fabrics=known)
 
     @cached_property
     def index(self) -> Index:
-        """Small columns of all decisions. Raises InputError when a value is not legal."""
-        table = self.decisions_file.read_columns(["netlist_id", "phase", "throughput", "heuristic"])
-        index = Index(
-            netlist_id=np.array(table["netlist_id"].to_numpy()),
-            phase=np.array(table["phase"].to_pylist(), np.str_),
-            throughput=np.array(table["throughput"].to_numpy()),
-            heuristic=np.array(table["heuristic"].to_numpy()),
-        )
-        self._require_index(index)
+        """Return small columns of all decisions. Raises InputError for illegal values."""
+        index = super().index
+        unknown = set(np.unique(index.phase).tolist()) - {phase.value for phase in Phase}
+        if unknown:
+            raise InputError(f"{self.decisions_file.label}: unknown phase {min(unknown)!r}")
         return index
 
     def samples(self, netlist_id: int) -> NetlistSamples:
-        """All samples of one netlist. Raises InputError when the files hold what is not legal."""
+        """Return all samples of one netlist. Raises InputError for illegal values in the files."""
         if not 0 <= netlist_id < self.num_netlists:
             raise IndexError(f"netlist {netlist_id} of {self.num_netlists}")
         netlist_table = self.netlists_file.read_group(netlist_id)
         decision_table = self.decisions_file.read_group(netlist_id)
         try:
             samples = samples_from(netlist_table, decision_table)
-            self._require_on_fabric(samples)
+            fabric = self.fabrics.get(samples.netlist.fabric)
+            if fabric is not None:
+                require_sites(fabric, samples.netlist, samples.decisions.sites)
+                require_routes(fabric, samples.netlist, samples.decisions)
         except InputError as error:
             raise InputError(f"dataset {self.folder}: netlist {netlist_id}: {error}") from error
         return samples
 
     def each_netlist(self) -> Iterator[NetlistSamples]:
-        """The samples of one netlist after the other."""
+        """Yield the samples of one netlist after the other."""
         return (self.samples(netlist_id) for netlist_id in range(self.num_netlists))
 
-    def _require_on_fabric(self, samples: NetlistSamples) -> None:
-        fabric = self.fabrics.get(samples.netlist.fabric)
-        if fabric is not None:
-            require_sites(fabric, samples.netlist, samples.decisions.sites)
-            require_routes(fabric, samples.netlist, samples.decisions)
 
-    def _require_index(self, index: Index) -> None:
-        label = self.decisions_file.label
-        expected = np.repeat(np.arange(self.num_netlists), np.diff(self.first_decision))
-        if not np.array_equal(index.netlist_id, expected):
-            raise InputError(f"{label}: netlist_id is not in the order of {self.pair.netlists}")
-        unknown = set(np.unique(index.phase).tolist()) - {phase.value for phase in Phase}
-        if unknown:
-            raise InputError(f"{label}: unknown phase {min(unknown)!r}")
-        if not ((index.throughput > 0) & (index.throughput <= 1)).all():
-            raise InputError(f"{label}: throughput must lie in (0, 1]")
-        if not np.isfinite(index.heuristic).all():
-            raise InputError(f"{label}: heuristic must be finite")
-
-
-def _open_table(folder: Path, name: str) -> TableFile:
-    return TableFile.open(folder / name, name, f"dataset {folder / name}")
-
-
-def _require_pair(
-    netlists: TableFile, decisions: TableFile, ids: list[int], num_decisions: list[int]
-) -> None:
+def _require_pair(netlists: TableFile, decisions: TableFile, ids: list[int], num_decisions: list[int]) -> None:
     """Raise InputError when row group i of both tables is not netlist i."""
     if ids != list(range(netlists.num_row_groups)) or decisions.rows_per_group() != num_decisions:
         raise InputError(

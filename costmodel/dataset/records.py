@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from placer.decision import Decisions
 from placer.netlist import Netlist
 
+ALL = "all"  # where the name of a family or a phase may stand
+
 
 class Phase(Enum):
     """The part of a search that a decision comes from."""
@@ -56,5 +58,5 @@ class NetlistSamples:
 
     @property
     def throughput(self) -> NDArray[np.float64]:
-        """Normalised throughput [num_decisions]: bound / cycles per sample, in (0, 1]."""
+        """Return the normalised throughput [num_decisions]: bound / cycles, in (0, 1]."""
         return self.netlist.bound_cycles / self.labels.cycles_per_sample

@@ -7,49 +7,52 @@ decision in `decisions.parquet`. So the samples of a netlist are read without th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from placer.errors import InputError
+from placer.base import InputError, parse_object
 
 KIND = "dataflow-costmodel dataset"
 SCHEMA_VERSION = 1
-NETLISTS_FILE = "netlists.parquet"
-DECISIONS_FILE = "decisions.parquet"
-KERNEL_GRAPHS_FILE = "kernel_graphs.parquet"
-MAPPINGS_FILE = "mappings.parquet"
+
+
+class TableSchema(NamedTuple):
+    """One of the two tables of a dataset."""
+
+    file: str
+    columns: pa.Schema
+    dictionary: tuple[str, ...] = ()  # columns whose values repeat
+    split_bytes: tuple[str, ...] = ()  # columns of lists that shrink when bytes are put in order
 
 
 class TablePair(NamedTuple):
-    """File names of what is placed and of how it is placed.
+    """What is placed, and how it is placed.
 
-    Both tables of either pair have the columns that splits and learners read: netlist_id, family,
+    Both tables of any pair have the columns that splits and learners read: netlist_id, family,
     fingerprint, num_decisions; netlist_id, phase, throughput, heuristic.
     """
 
-    netlists: str
-    decisions: str
+    netlists: TableSchema
+    decisions: TableSchema
 
 
-FABRIC_TABLES = TablePair(NETLISTS_FILE, DECISIONS_FILE)
-WAFER_TABLES = TablePair(KERNEL_GRAPHS_FILE, MAPPINGS_FILE)  # of mappings of kernels to a wafer
-
-
-def _columns(**types: pa.DataType) -> pa.Schema:
+def columns(**types: pa.DataType) -> pa.Schema:
+    """Return the columns of a table, in this order; none has missing values."""
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in types.items()])
 
 
-def _list(kind: pa.DataType) -> pa.DataType:
+def list_of(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a column whose values are lists."""
     return pa.list_(pa.field("element", kind, nullable=False))
 
 
-NETLISTS = _columns(
+NETLISTS = columns(
     netlist_id=pa.int32(),  # position in the dataset
     name=pa.string(),
     family=pa.string(),
@@ -63,22 +66,22 @@ NETLISTS = _columns(
     num_memory=pa.int32(),
     num_ports=pa.int32(),
     num_decisions=pa.int32(),
-    seed=_list(pa.uint64()),
+    seed=list_of(pa.uint64()),
     spec=pa.string(),  # JSON
     netlist=pa.string(),  # JSON of Netlist.to_dict
-    failures=_list(pa.string()),
+    failures=list_of(pa.string()),
 )
 
-DECISIONS = _columns(
+DECISIONS = columns(
     netlist_id=pa.int32(),
     decision=pa.int32(),  # position in the netlist
     phase=pa.string(),
     search=pa.string(),  # JSON
-    sites=_list(pa.int32()),
-    channels=_list(pa.int32()),
-    route_start=_list(pa.int64()),  # into links and parents of this decision
-    links=_list(pa.int32()),
-    parents=_list(pa.int32()),
+    sites=list_of(pa.int32()),
+    channels=list_of(pa.int32()),
+    route_start=list_of(pa.int64()),  # into links and parents of this decision
+    links=list_of(pa.int32()),
+    parents=list_of(pa.int32()),
     cycles_per_sample=pa.float64(),
     first_sample_cycles=pa.int64(),
     cycles_simulated=pa.int64(),
@@ -86,47 +89,22 @@ DECISIONS = _columns(
     throughput=pa.float64(),
     heuristic=pa.float64(),
     busiest_link=pa.float32(),
-    unit_busy=_list(pa.float32()),
-    unit_starved=_list(pa.float32()),
-    unit_blocked=_list(pa.float32()),
-    unit_port_wait=_list(pa.float32()),
+    unit_busy=list_of(pa.float32()),
+    unit_starved=list_of(pa.float32()),
+    unit_blocked=list_of(pa.float32()),
+    unit_port_wait=list_of(pa.float32()),
 )
 
-KERNEL_GRAPHS = _columns(
-    netlist_id=pa.int32(),  # position in the dataset
-    family=pa.string(),
-    fingerprint=pa.string(),
-    num_decisions=pa.int32(),
-    seed=_list(pa.int64()),  # of the random generator
-    spec=pa.string(),  # JSON: how the graph was drawn
-    kgraph=pa.string(),  # the graph in the contest's format
-    failures=_list(pa.string()),
-)
-
-MAPPINGS = _columns(
-    netlist_id=pa.int32(),
-    decision=pa.int32(),
-    phase=pa.string(),  # the engine
-    search=pa.string(),  # JSON: its parameters
-    mapping=_list(pa.int32()),  # placer/kernels/mapping_table.py, row by row
-    cycles_per_sample=pa.float64(),
-    throughput=pa.float64(),
-    heuristic=pa.float64(),  # bound / deltaT of the contest
-    wire_length=pa.float64(),  # tiles
-    adapters=pa.int32(),
-    slowest_kernel=pa.float64(),  # bound / cycles of the slowest kernel alone, by its formula
-    kernel_busy=_list(pa.float32()),  # share of the time, per kernel
-)
-
-_SCHEMAS = {
-    NETLISTS_FILE: NETLISTS,
-    DECISIONS_FILE: DECISIONS,
-    KERNEL_GRAPHS_FILE: KERNEL_GRAPHS,
-    MAPPINGS_FILE: MAPPINGS,
-}
 # Measured on attention blocks: 2.0 kB per decision on an 8x8 fabric.
-_DICTIONARY = ["phase", "search", "channels.list.element", "parents.list.element"]
-_SPLIT_BYTES = ["sites", "route_start", "links"]
+FABRIC_TABLES = TablePair(
+    TableSchema("netlists.parquet", NETLISTS),
+    TableSchema(
+        "decisions.parquet",
+        DECISIONS,
+        dictionary=("phase", "search", "channels.list.element", "parents.list.element"),
+        split_bytes=("sites", "route_start", "links"),
+    ),
+)
 _ZSTD_LEVEL = 5  # 9 takes half as long again and saves 2%
 
 
@@ -143,7 +121,7 @@ class Metadata:
     code_version: str
 
     def encode(self, table: str) -> dict[str, str]:
-        """Key-value metadata of the file `table`."""
+        """Return the key-value metadata of the file `table`."""
         return {
             "kind": KIND,
             "schema_version": str(SCHEMA_VERSION),
@@ -154,40 +132,52 @@ class Metadata:
         }
 
 
+def require_families(families: tuple[str, ...], known: Collection[str], seed: int) -> None:
+    """Raise InputError when a dataset cannot be made of these families with this seed."""
+    for family in families:
+        if family not in known:
+            raise InputError(f"unknown family {family!r}; allowed: {', '.join(known)}")
+    if not families or len(set(families)) != len(families):
+        raise InputError(f"families={list(families)}; allowed: one or more, each once")
+    if seed < 0:
+        raise InputError(f"seed={seed}; allowed 0 or more")
+
+
+def plain(value: Any) -> Any:
+    """Return enumerations and tuples as JSON holds them."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return getattr(value, "value", value)
+
+
 def to_json(value: Any) -> str:
-    """JSON with one spelling per value, so that equal values are equal bytes."""
+    """Return JSON with one spelling per value, so that equal values are equal bytes."""
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"cannot be stored as JSON: {error}") from error
 
 
-def parse_object(text: str, what: str) -> dict[str, Any]:
-    """A JSON object. Raises InputError for anything else."""
+def parse_cell(text: str, column: str) -> dict[str, Any]:
+    """Return the JSON object in a cell. Raises InputError that names the column."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{what} is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{what} is {value!r:.40}, needed dict")
-    return value
+        return parse_object(text)
+    except InputError as error:
+        raise InputError(f"{column} {error}") from error
 
 
-def open_writer(sink: BinaryIO, table: str, metadata: Metadata) -> pq.ParquetWriter:
-    """A writer for the file `table`. Same tables, same bytes."""
-    schema = _SCHEMAS[table].with_metadata(metadata.encode(table))
-    is_decisions = table == DECISIONS_FILE
+def open_writer(sink: BinaryIO, table: TableSchema, metadata: Metadata) -> pq.ParquetWriter:
+    """Return a writer for a table. Same rows, same bytes."""
+    split = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in table.split_bytes}
     return pq.ParquetWriter(
         sink,
-        schema,
+        table.columns.with_metadata(metadata.encode(table.file)),
         compression="zstd",
         compression_level=_ZSTD_LEVEL,
-        use_dictionary=_DICTIONARY if is_decisions else False,
-        column_encoding=(
-            {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in _SPLIT_BYTES}
-            if is_decisions
-            else None
-        ),
+        use_dictionary=list(table.dictionary) or False,
+        column_encoding=split or None,
         write_statistics=False,
         write_page_checksum=True,
     )
@@ -203,16 +193,16 @@ class TableFile:
     metadata: Metadata
 
     @staticmethod
-    def open(source: Path | pa.Buffer, table: str, label: str) -> TableFile:
-        """Read the footer only.
+    def open(source: Path | pa.Buffer, table: TableSchema, label: str) -> TableFile:
+        """Open a table and read its footer only.
 
         Raises DamagedFileError, or InputError for a file that is no such table.
         """
         with _reading(label), pq.ParquetFile(source) as file:
             footer, schema = file.metadata, file.schema_arrow
-        metadata = _decode(schema.metadata or {}, table, label)
-        if not schema.equals(_SCHEMAS[table], check_metadata=False):
-            raise InputError(f"{label}: its columns are not those of {table}; {_MAKE_AGAIN}")
+        metadata = _decode(schema.metadata or {}, table.file, label)
+        if not schema.equals(table.columns, check_metadata=False):
+            raise InputError(f"{label}: its columns are not those of {table.file}; {_MAKE_AGAIN}")
         return TableFile(source, label, footer, metadata)
 
     @property
@@ -227,12 +217,12 @@ class TableFile:
         return [self.footer.row_group(i).num_rows for i in range(self.num_row_groups)]
 
     def read_group(self, row_group: int) -> pa.Table:
-        """All columns of one row group."""
+        """Return all columns of one row group."""
         with _reading(self.label), self._file() as file:
             return file.read_row_group(row_group, use_threads=False)
 
     def read_columns(self, names: list[str]) -> pa.Table:
-        """Some columns of all rows: for small columns only."""
+        """Return some columns of all rows: for small columns only."""
         with _reading(self.label), self._file() as file:
             return file.read(columns=names, use_threads=False)
 
@@ -268,10 +258,12 @@ def _decode(stored: dict[bytes, bytes], table: str, label: str) -> Metadata:
     except UnicodeDecodeError as error:
         raise InputError(f"{label}: its metadata is no UTF-8 text; {_MAKE_AGAIN}") from error
     if values.get("kind") != KIND:
-        raise InputError(
-            f"{label}: kind {values.get('kind')!r}, needed {KIND!r}; it is not from make dataset"
-        )
-    _require_version(values.get("schema_version", ""), label)
+        raise InputError(f"{label}: kind {values.get('kind')!r}, needed {KIND!r}; it is not from make dataset")
+    version = values.get("schema_version", "")
+    if version != str(SCHEMA_VERSION):
+        is_newer = version.isdecimal() and int(version) > SCHEMA_VERSION
+        advice = "update this program" if is_newer else _MAKE_AGAIN
+        raise InputError(f"{label}: schema version {version!r}, this program reads {SCHEMA_VERSION}; {advice}")
     if values.get("table") != table:
         raise InputError(f"{label}: holds {values.get('table')!r}, needed {table!r}")
     try:
@@ -284,30 +276,18 @@ def _decode(stored: dict[bytes, bytes], table: str, label: str) -> Metadata:
     return Metadata(config, seed, code_version)
 
 
-def _require_version(text: str, label: str) -> None:
-    if text == str(SCHEMA_VERSION):
-        return
-    is_newer = text.isdecimal() and int(text) > SCHEMA_VERSION
-    advice = "update this program" if is_newer else _MAKE_AGAIN
-    raise InputError(
-        f"{label}: schema version {text!r}, this program reads {SCHEMA_VERSION}; {advice}"
-    )
-
-
 def require_same_origin(found: Metadata, wanted: Metadata, label: str) -> None:
     """Raise InputError when a file was made with other settings, seed or code."""
-    old, new = found.encode(""), wanted.encode("")
-    if old == new:
-        return
-    name = next(key for key in ("config", "seed", "code_version") if old[key] != new[key])
-    if name == "config":
-        difference = _first_difference(json.loads(old[name]), json.loads(new[name]), "config")
-    else:
-        difference = f"{name} {old[name]!r}, now {new[name]!r}"
-    raise InputError(
-        f"{label} was made with {difference}; samples of different origin do not mix: "
-        "write to another folder, or remove this one to start anew"
-    )
+    old, new = (json.loads(to_json(asdict(metadata))) for metadata in (found, wanted))
+    if old != new:
+        name = next(name for name in old if old[name] != new[name])
+        difference = f"{name} {str(old[name])!r}, now {str(new[name])!r}"
+        if name == "config":
+            difference = _first_difference(old[name], new[name], name)
+        raise InputError(
+            f"{label} was made with {difference}; samples of different origin do not mix: "
+            "write to another folder, or remove this one to start anew"
+        )
 
 
 def _first_difference(old: Any, new: Any, where: str) -> str:

@@ -18,23 +18,23 @@ from placer.annealing import (
     AnnealOptions,
     AnnealResult,
     AnnealStatus,
+    BatchedSearch,
+    Counts,
     MoveMix,
     Round,
     Schedule,
     Search,
     Start,
     anneal,
+    start_of,
 )
-from placer.annealing.search import BatchedSearch, Counts
-from placer.annealing.starts import start_of
-from placer.cost import CostModel, FloatArray, SimulatorCost, simulated_throughput
-from placer.decision import Decisions
+from placer.base import FloatArray
+from placer.cost import MAX_DOUBLINGS, CostModel, HeuristicCost, Rules, SimulatorCost, simulated_throughput
+from placer.decision import Decisions, random_sites
+from placer.decision.routing import RoutingMethod, route
 from placer.fabric import Fabric
-from placer.heuristic import MAX_DOUBLINGS, HeuristicCost, Rules
 from placer.netlist import Netlist
-from placer.placement import random_sites
-from placer.routing import RoutingMethod, route
-from placer.simulation.engine import Outcome
+from placer.simulation import Outcome
 
 # Acceptance rates that separate the phases of an anneal.
 HOT_ACCEPTANCE, COLD_ACCEPTANCE = 0.6, 0.25
@@ -72,9 +72,7 @@ class _Recorder:
 class Explorer:
     """Finds decisions of one netlist, all from one random generator."""
 
-    def __init__(
-        self, fabric: Fabric, netlist: Netlist, rng: np.random.Generator, is_tuned: bool = False
-    ) -> None:
+    def __init__(self, fabric: Fabric, netlist: Netlist, rng: np.random.Generator, is_tuned: bool = False) -> None:
         """`is_tuned`: anneals as a placer would, with rules near the tuned ones."""
         self._fabric, self._netlist, self._rng = fabric, netlist, rng
         self._is_tuned = is_tuned
@@ -82,14 +80,14 @@ class Explorer:
         self._is_allowed = np.ones(shape, np.bool_)
 
     def random(self) -> Found:
-        """A random placement with a random router."""
+        """Return a random placement with a random router."""
         sites = random_sites(self._fabric, self._netlist, 1, self._seed())
         method = list(RoutingMethod)[int(self._rng.integers(len(RoutingMethod)))]
         decision = route(self._fabric, self._netlist, sites, method=method, seed=self._seed())
         return Found(decision, Phase.RANDOM, {"router": method.value})
 
     def anneal(self, wanted: list[Phase]) -> list[Found]:
-        """One anneal with the heuristic; a decision of each wanted phase that it went through."""
+        """Anneal with the heuristic; return a decision of each wanted phase that it met."""
         options, rules = self._draw_options(), self._draw_rules()
         seen: dict[Phase, tuple[int, Decisions]] = {}
 
@@ -108,7 +106,7 @@ class Explorer:
         return [self._rerouted(Found(seen[p][1], p, search)) for p in wanted if p in seen]
 
     def quench(self) -> Found:
-        """Greedy descent from a random placement."""
+        """Return where greedy descent from a random placement ends."""
         effort = math.exp(self._rng.uniform(math.log(0.05), math.log(2)))
         options = AnnealOptions(effort=effort, start_temperature=QUENCH_TEMPERATURE)
         rules = self._draw_rules()
@@ -117,16 +115,14 @@ class Explorer:
         return self._rerouted(Found(result.decision, Phase.QUENCHED, _describe(options, rules)))
 
     def walk(self, start: Decisions, count: int) -> tuple[list[Found], list[Outcome]]:
-        """`count` moves with the simulator in the loop, at one temperature, taken or not.
+        """Return `count` moves with the simulator in the loop, at one temperature, taken or not.
 
-        What a search asks for when it is nearly done, simulated as labels are.
+        They are what a search asks for when it is nearly done, simulated as labels are.
         """
         cost = _Recorder(SimulatorCost(self._fabric))
         begin = start_of(self._fabric, start, self._is_allowed)
         mix, reach = self._draw_options().moves, int(self._rng.integers(1, self._fabric.columns))
-        search = BatchedSearch(
-            self._fabric, self._netlist, cost, begin, mix.cumulated(), self._seed(), max_batch=1
-        )
+        search = BatchedSearch(self._fabric, self._netlist, cost, begin, mix.cumulated(), self._seed(), max_batch=1)
         for _ in range(MAX_TRIES * count):
             if len(cost.decisions) > count:  # the first is the start
                 break
@@ -135,16 +131,14 @@ class Explorer:
         found = [Found(decision, Phase.OPTIMAL, about) for decision in cost.decisions[1:]]
         return found, cost.outcomes[1:]
 
-    def _run(
-        self, cost: CostModel, options: AnnealOptions, start: Start, watch: Any
-    ) -> AnnealResult:
+    def _run(self, cost: CostModel, options: AnnealOptions, start: Start, watch: Any) -> AnnealResult:
         result = anneal(self._fabric, self._netlist, cost, start, options, self._seed(), watch)
         if result.status is AnnealStatus.INTERRUPTED:
             raise KeyboardInterrupt  # half a search is no sample
         return result
 
     def _rerouted(self, found: Found) -> Found:
-        """Some decisions get the routes of the other router."""
+        """Give some decisions the routes of the other router."""
         if self._rng.random() >= NEGOTIATED_SHARE:
             return found
         method = RoutingMethod.NEGOTIATED
@@ -164,13 +158,9 @@ class Explorer:
         if self._is_tuned:
             return AnnealOptions(effort=_log_uniform(rng, 0.05, 0.3))
         schedule = Schedule(
-            start=_log_uniform(rng, 0.2, 2),
-            cooling=_log_uniform(rng, 0.7, 3),
-            end=_log_uniform(rng, 2e-5, 2e-3),
+            start=_log_uniform(rng, 0.2, 2), cooling=_log_uniform(rng, 0.7, 3), end=_log_uniform(rng, 2e-5, 2e-3)
         )
-        mix = MoveMix(
-            *(_log_uniform(rng, share / 3, share * 3) for share in asdict(MoveMix()).values())
-        )
+        mix = MoveMix(*(_log_uniform(rng, share / 3, share * 3) for share in asdict(MoveMix()).values()))
         return AnnealOptions(effort=_log_uniform(rng, 0.01, 0.2), schedule=schedule, moves=mix)
 
     def _draw_rules(self) -> Rules:
@@ -192,7 +182,7 @@ def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def _describe(options: AnnealOptions, rules: Rules) -> dict[str, Any]:
-    """The parameters of a search as plain JSON."""
+    """Return the parameters of a search as plain JSON."""
     return {
         "cost": "heuristic",
         "effort": options.effort,

@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.dataset.loader import Tables
 from costmodel.dataset.schema import FABRIC_TABLES, TablePair
-from placer.errors import InputError
-from placer.files import parse_object, read_text, write_atomic
+from placer.base import InputError, LongArray, parse_object, read_text, require_kind, write_atomic
 
 KIND = "dataflow-costmodel splits"
 SCHEMA_VERSION = 1
@@ -46,8 +44,8 @@ class SplitKind(Enum):
 class Fold:
     """Numbers of decisions, rising."""
 
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
+    train: LongArray
+    test: LongArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,34 +56,29 @@ class Splits:
     seed: int
     num_folds: int  # of the kinds RANDOM and GRAPH
     families: tuple[str, ...]  # [folds of the kind FAMILY] the one that is tested
-    random: NDArray[np.int64]  # [num_decisions] fold in which it is tested
-    graph: NDArray[np.int64]  # [num_netlists]
-    family: NDArray[np.int64]  # [num_netlists]
-    netlist_of: NDArray[np.int64]  # [num_decisions]
+    random: LongArray  # [num_decisions] fold in which it is tested
+    graph: LongArray  # [num_netlists]
+    family: LongArray  # [num_netlists]
+    netlist_of: LongArray  # [num_decisions]
 
     def folds(self, kind: SplitKind) -> int:
-        """How many folds there are; none by family when there is only one family."""
+        """Return how many folds there are; none by family when there is only one family."""
         if kind == SplitKind.FAMILY:
             return len(self.families) if len(self.families) > 1 else 0
         return self.num_folds
 
     def fold(self, kind: SplitKind, number: int) -> Fold:
-        """Decisions to train and to test with. Raises InputError when there is no such fold."""
+        """Return what to train and to test with. Raises InputError when there is no such fold."""
         if not 0 <= number < self.folds(kind):
-            raise InputError(
-                f"{kind.value} split: no fold {number}; there are {self.folds(kind)}, from 0 on"
-            )
-        if kind == SplitKind.RANDOM:
-            tested_in = self.random
-        else:
-            per_netlist = self.graph if kind == SplitKind.GRAPH else self.family
-            tested_in = per_netlist[self.netlist_of]
+            raise InputError(f"{kind.value} split: no fold {number}; there are {self.folds(kind)}, from 0 on")
+        per_netlist = self.graph if kind == SplitKind.GRAPH else self.family
+        tested_in = self.random if kind == SplitKind.RANDOM else per_netlist[self.netlist_of]
         is_test = tested_in == number
         return Fold(train=np.flatnonzero(~is_test), test=np.flatnonzero(is_test))
 
 
 def make_splits(dataset: Tables, num_folds: int = DEFAULT_FOLDS) -> Splits:
-    """Splits that depend on the dataset and its seed only.
+    """Make splits that depend on the dataset and its seed only.
 
     Raises InputError when there are fewer different netlists than folds.
     """
@@ -97,15 +90,17 @@ def make_splits(dataset: Tables, num_folds: int = DEFAULT_FOLDS) -> Splits:
         )
     seeds = np.random.SeedSequence((dataset.metadata.seed, _SEED_TAG))
     random_seed, graph_seed = seeds.spawn(2)
-    shuffled = np.random.default_rng(random_seed).permutation(len(dataset))
-    return _splits_of(
-        dataset,
-        num_folds,
-        random=shuffled % num_folds,
-        graph=_graph_folds(
-            dataset.families, dataset.fingerprints, num_folds, np.random.default_rng(graph_seed)
-        ),
-    )
+    random = np.random.default_rng(random_seed).permutation(len(dataset)) % num_folds
+    generator = np.random.default_rng(graph_seed)
+    graph = _graph_folds(dataset.families, dataset.fingerprints, num_folds, generator)
+    return _splits_of(dataset, num_folds, random=random, graph=graph)
+
+
+def split_dataset(dataset: Tables) -> Splits:
+    """Make and store splits of as many folds as usual, or as there are different netlists."""
+    splits = make_splits(dataset, min(DEFAULT_FOLDS, len(set(dataset.fingerprints))))
+    write_splits(dataset.folder, splits)
+    return splits
 
 
 def write_splits(folder: str | Path, splits: Splits) -> None:
@@ -125,7 +120,7 @@ def write_splits(folder: str | Path, splits: Splits) -> None:
 
 
 def read_splits(folder: str | Path, pair: TablePair = FABRIC_TABLES) -> Splits:
-    """The splits of the dataset in `folder`.
+    """Return the splits of the dataset in `folder`.
 
     Raises InputError when there are none, or they are of another version or dataset.
     """
@@ -137,13 +132,11 @@ def read_splits(folder: str | Path, pair: TablePair = FABRIC_TABLES) -> Splits:
         num_folds = document["num_folds"]
         if type(num_folds) is not int or num_folds < 2:
             raise InputError(f"num_folds is {num_folds!r:.40}, needed an integer from 2 on")
-        splits = _splits_of(
-            dataset,
-            num_folds,
-            random=_read_folds(document, "random", len(dataset), num_folds),
-            graph=_read_folds(document, "graph", dataset.num_netlists, num_folds),
-        )
-        _require_no_leak(splits, dataset)
+        random = _read_folds(document, "random", len(dataset), num_folds)
+        graph = _read_folds(document, "graph", dataset.num_netlists, num_folds)
+        if len(set(zip(dataset.fingerprints, graph.tolist(), strict=True))) != len(set(dataset.fingerprints)):
+            raise InputError("graph has equal netlists in different folds")
+        splits = _splits_of(dataset, num_folds, random=random, graph=graph)
         if document["family"] != list(splits.families):
             raise InputError(f"family lists {document['family']!r:.60}, not {splits.families}")
     except InputError as error:
@@ -151,9 +144,7 @@ def read_splits(folder: str | Path, pair: TablePair = FABRIC_TABLES) -> Splits:
     return splits
 
 
-def _splits_of(
-    dataset: Tables, num_folds: int, *, random: NDArray[np.int64], graph: NDArray[np.int64]
-) -> Splits:
+def _splits_of(dataset: Tables, num_folds: int, *, random: LongArray, graph: LongArray) -> Splits:
     families, family = np.unique(np.array(dataset.families, np.str_), return_inverse=True)
     sizes = np.diff(dataset.first_decision)
     return Splits(
@@ -169,22 +160,24 @@ def _splits_of(
 
 
 def _graph_folds(
-    families: Sequence[str],
-    fingerprints: Sequence[str],
-    num_folds: int,
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Fold of each netlist [num_netlists]: equal netlists together, families spread evenly.
+    families: Sequence[str], fingerprints: Sequence[str], num_folds: int, generator: np.random.Generator
+) -> LongArray:
+    """Return the fold of each netlist: equal ones together, families spread evenly.
 
     Each group of equal netlists, in random order and large ones first, goes to the fold that has
     fewest netlists of its family, and among these to the one with fewest in all. Done here since
     scikit-learn's StratifiedGroupKFold refuses families with fewer netlists than folds.
     """
-    folds = np.zeros(len(families), np.int64)
-    in_all = np.zeros(num_folds, np.int64)
+    folds, in_all = np.zeros(len(families), np.int64), np.zeros(num_folds, np.int64)
     for family in sorted(set(families)):
+        groups: dict[str, list[int]] = {}  # by fingerprint
+        for netlist_id, fingerprint in enumerate(fingerprints):
+            if families[netlist_id] == family:
+                groups.setdefault(fingerprint, []).append(netlist_id)
+        members = list(groups.values())
+        shuffled = [members[i] for i in generator.permutation(len(members))]
         in_family = np.zeros(num_folds, np.int64)
-        for group in _groups(families, fingerprints, family, generator):
+        for group in sorted(shuffled, key=len, reverse=True):
             fold = np.lexsort((in_all, in_family))[0]
             folds[group] = fold
             in_family[fold] += len(group)
@@ -192,40 +185,18 @@ def _graph_folds(
     return folds
 
 
-def _groups(
-    families: Sequence[str],
-    fingerprints: Sequence[str],
-    family: str,
-    generator: np.random.Generator,
-) -> list[list[int]]:
-    """Netlists of a family with equal fingerprints, in random order, large groups first."""
-    groups: dict[str, list[int]] = {}
-    for netlist_id, fingerprint in enumerate(fingerprints):
-        if families[netlist_id] == family:
-            groups.setdefault(fingerprint, []).append(netlist_id)
-    members = list(groups.values())
-    shuffled = [members[i] for i in generator.permutation(len(members))]
-    return sorted(shuffled, key=len, reverse=True)
-
-
 def _require_origin(document: dict[str, Any], dataset: Tables) -> None:
-    for name, wanted in (("kind", KIND), ("schema", SCHEMA_VERSION)):
-        if document.get(name) != wanted:
-            raise InputError(f"{name} is {document.get(name)!r:.60}, needed {wanted!r}")
-    needed = {"dataset", "seed", "num_folds", "random", "graph", "family"}
-    missing = sorted(needed - document.keys())
-    if missing:
-        raise InputError(f"has no {missing[0]!r}")
+    require_kind(document, KIND, SCHEMA_VERSION)
+    for name in ("dataset", "seed", "num_folds", "random", "graph", "family"):
+        if name not in document:
+            raise InputError(f"has no {name!r}")
     if document["dataset"] != dataset.content_hash:
         raise InputError(
-            f"made for the dataset with hash {document['dataset']!r:.20}, "
-            f"this one has {dataset.content_hash[:16]!r}"
+            f"made for the dataset with hash {document['dataset']!r:.20}, this one has {dataset.content_hash[:16]!r}"
         )
 
 
-def _read_folds(
-    document: dict[str, Any], name: str, num_entries: int, num_folds: int
-) -> NDArray[np.int64]:
+def _read_folds(document: dict[str, Any], name: str, num_entries: int, num_folds: int) -> LongArray:
     values = document[name]
     if not isinstance(values, list) or len(values) != num_entries:
         raise InputError(f"{name} must be a list of {num_entries} folds")
@@ -233,9 +204,3 @@ def _read_folds(
     if wrong:
         raise InputError(f"{name} has fold {wrong[0]!r:.40}; allowed 0 to {num_folds - 1}")
     return np.array(values, np.int64)
-
-
-def _require_no_leak(splits: Splits, dataset: Tables) -> None:
-    pairs = set(zip(dataset.fingerprints, splits.graph.tolist(), strict=True))
-    if len(pairs) != len(set(dataset.fingerprints)):
-        raise InputError("graph has equal netlists in different folds")

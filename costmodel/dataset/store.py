@@ -1,9 +1,8 @@
 """Write a dataset: shards while it grows, two tables when it is complete.
 
-1. `remove_leftovers` cleans what a killed run left, before any worker starts.
-2. `finished_shards` says what need not be made again.
-3. Workers send `shard_bytes` to the process that calls `put_shard`.
-4. `merge` turns all shards into the two tables and removes them; `is_merged` is then true.
+1. `make_tables` makes the shards that `finished_shards` does not find, by any number of workers,
+   and stores each by `put_shard` as it comes in.
+2. `merge` turns all shards into the two tables and removes them; `is_merged` is then true.
 
 A shard is one ZIP file with both tables of a few netlists, and is there completely or not at all.
 Nothing depends on the time, the machine or the order of writing: same samples, same bytes.
@@ -15,9 +14,8 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,17 +32,48 @@ from costmodel.dataset.schema import (
     require_same_origin,
 )
 from costmodel.dataset.tables import decision_rows, netlist_row
-from placer.errors import InputError
-from placer.files import make_folder, new_file, write_atomic
+from placer.base import InputError, make_folder, new_file, require_folder, write_atomic
+from placer.base.workers import Workers
 
 SHARDS_FOLDER = "shards"
 _SHARD_NAME = re.compile(r"shard-(\d{5,})\.zip")
 _TEMPORARY = ".tmp-*"  # as `new_file` calls its files
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+_DAMAGE = (EOFError, zipfile.BadZipFile, OSError, KeyError, ValueError, NotImplementedError)
+
+OnProgress = Callable[[int, int], None]  # (finished shards, all shards)
+
+
+def make_tables(
+    folder: Path,
+    metadata: Metadata,
+    pair: TablePair,
+    num_shards: int,
+    make_shard: Callable[[int], bytes],
+    workers: Workers,
+    on_progress: OnProgress = lambda done, total: None,
+) -> None:
+    """Make the two tables in `folder`, or what is missing of them; shard i by `make_shard(i)`.
+
+    Same content, same bytes, for any number of workers and after any number of interruptions.
+    Raises InputError when the folder holds a dataset of other origin.
+    """
+    require_folder(folder)
+    make_folder(folder)
+    if not is_merged(folder, metadata, pair):
+        remove_leftovers(folder)
+        finished = finished_shards(folder, metadata, pair)
+        on_progress(len(finished), num_shards)
+        missing = [number for number in range(num_shards) if number not in finished]
+        results = workers.run(make_shard, missing)
+        for done, (task, shard) in enumerate(results, len(finished) + 1):
+            put_shard(folder, missing[task], shard)
+            on_progress(done, num_shards)
+    merge(folder, num_shards, metadata, pair)
 
 
 def shard_bytes(samples: Sequence[NetlistSamples], metadata: Metadata) -> bytes:
-    """A shard as `put_shard` takes it: workers need not share a disk.
+    """Return a shard as `put_shard` takes it: workers need not share a disk.
 
     Raises InputError for samples that are not consistent.
     """
@@ -52,24 +81,21 @@ def shard_bytes(samples: Sequence[NetlistSamples], metadata: Metadata) -> bytes:
     return pack_shard(rows, metadata, FABRIC_TABLES)
 
 
-def pack_shard(
-    rows: Iterable[tuple[pa.Table, pa.Table]], metadata: Metadata, pair: TablePair
-) -> bytes:
-    """A shard of rows for both tables, netlist by netlist."""
-    netlists, decisions = io.BytesIO(), io.BytesIO()
-    with (
-        open_writer(netlists, pair.netlists, metadata) as netlist_writer,
-        open_writer(decisions, pair.decisions, metadata) as decision_writer,
-    ):
-        for netlist, of_netlist in rows:
-            netlist_writer.write_table(netlist)
-            decision_writer.write_table(of_netlist)
+def pack_shard(rows: Iterable[tuple[pa.Table, pa.Table]], metadata: Metadata, pair: TablePair) -> bytes:
+    """Return a shard of rows for both tables, netlist by netlist."""
+    sinks = [io.BytesIO() for _ in pair]
+    with ExitStack() as stack:
+        opened = (open_writer(*each, metadata) for each in zip(sinks, pair, strict=True))
+        writers = [stack.enter_context(writer) for writer in opened]
+        for of_netlist in rows:
+            for writer, table in zip(writers, of_netlist, strict=True):
+                writer.write_table(table)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
-        for name, table in zip(pair, (netlists, decisions), strict=True):
-            entry = zipfile.ZipInfo(name, _ZIP_EPOCH)
+        for schema, sink in zip(pair, sinks, strict=True):
+            entry = zipfile.ZipInfo(schema.file, _ZIP_EPOCH)
             entry.create_system = 3  # else it depends on the machine
-            file.writestr(entry, table.getvalue())
+            file.writestr(entry, sink.getvalue())
     return archive.getvalue()
 
 
@@ -80,16 +106,22 @@ def put_shard(folder: Path, number: int, content: bytes) -> None:
 
 
 def finished_shards(folder: Path, metadata: Metadata, pair: TablePair = FABRIC_TABLES) -> set[int]:
-    """Numbers of the shards that are complete; a damaged one is as good as none.
+    """Return the numbers of the shards that are complete; a damaged one is as good as none.
 
     Raises InputError when one was made with other settings, seed, code or schema.
     """
-    numbers = _shard_numbers(folder)
-    return {number for number in numbers if _is_complete(folder, number, metadata, pair)}
+    finished = set()
+    for number in _shard_numbers(folder):
+        try:
+            _read_shard(folder, number, metadata, pair)
+            finished.add(number)
+        except DamagedFileError:
+            continue
+    return finished
 
 
 def is_merged(folder: Path, metadata: Metadata, pair: TablePair = FABRIC_TABLES) -> bool:
-    """Whether the two tables are there, complete.
+    """Tell whether the two tables are there, complete.
 
     Raises InputError when they were made with other settings, seed, code or schema.
     """
@@ -101,9 +133,7 @@ def is_merged(folder: Path, metadata: Metadata, pair: TablePair = FABRIC_TABLES)
     return True
 
 
-def merge(
-    folder: Path, num_shards: int, metadata: Metadata, pair: TablePair = FABRIC_TABLES
-) -> None:
+def merge(folder: Path, num_shards: int, metadata: Metadata, pair: TablePair = FABRIC_TABLES) -> None:
     """Make the two tables from shards 0 to num_shards - 1, then remove the shards.
 
     The shards go only after both tables are safely on the disk. After a crash it can be called
@@ -121,7 +151,12 @@ def merge(
                 f"cannot write the tables of dataset {folder}: {error.strerror or error}; "
                 "all shards are kept, make room and run make dataset again",
             ) from error
-    _remove_shards(folder)
+    remove_leftovers(folder)
+    shards = folder / SHARDS_FOLDER
+    for number in _shard_numbers(folder):
+        _shard_path(folder, number).unlink(missing_ok=True)
+    if shards.is_dir() and not any(shards.iterdir()):
+        shards.rmdir()
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -131,49 +166,26 @@ def remove_leftovers(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shard:
-    """The two tables of a shard; row groups as in the merged tables."""
+def _read_shard(folder: Path, number: int, metadata: Metadata, pair: TablePair) -> tuple[TableFile, TableFile]:
+    """Open both tables of a shard; the archive's checksums tell damage.
 
-    netlists: TableFile
-    decisions: TableFile
-
-
-def _read_shard(folder: Path, number: int, metadata: Metadata, pair: TablePair) -> _Shard:
-    """Raises DamagedFileError, or InputError when it is of other origin."""
+    Raises DamagedFileError, or InputError when it is of other origin.
+    """
     path = _shard_path(folder, number)
-    tables = []
-    for name, content in zip(pair, _unpack(path, pair), strict=True):
-        table = TableFile.open(pa.py_buffer(content), name, f"{name} in {path}")
-        require_same_origin(table.metadata, metadata, f"shard {path}")
-        tables.append(table)
-    return _Shard(*tables)
-
-
-def _unpack(path: Path, pair: TablePair) -> list[bytes]:
-    """The files in a shard; the archive's checksums tell damage."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return [archive.read(name) for name in pair]
+            contents = [archive.read(table.file) for table in pair]
     except PermissionError as error:
         raise InputError(f"shard {path} cannot be read: {error.strerror}") from error
-    except (
-        EOFError,
-        zipfile.BadZipFile,
-        OSError,
-        KeyError,
-        ValueError,
-        NotImplementedError,
-    ) as error:
+    except _DAMAGE as error:
         raise DamagedFileError(f"shard {path} is damaged: {error}") from error
-
-
-def _is_complete(folder: Path, number: int, metadata: Metadata, pair: TablePair) -> bool:
-    try:
-        _read_shard(folder, number, metadata, pair)
-    except DamagedFileError:
-        return False
-    return True
+    netlists, decisions = (
+        TableFile.open(pa.py_buffer(content), table, f"{table.file} in {path}")
+        for table, content in zip(pair, contents, strict=True)
+    )
+    for opened in (netlists, decisions):
+        require_same_origin(opened.metadata, metadata, f"shard {path}")
+    return netlists, decisions
 
 
 def _require_shards(folder: Path, num_shards: int, metadata: Metadata, pair: TablePair) -> None:
@@ -190,27 +202,23 @@ def _write_tables(folder: Path, num_shards: int, metadata: Metadata, pair: Table
     with ExitStack() as stack:
         # The last to be opened is the first to be finished: the table of netlists comes last and
         # so tells that that of decisions is complete.
-        netlists = stack.enter_context(new_file(folder / pair.netlists))
-        netlist_writer = stack.enter_context(open_writer(netlists, pair.netlists, metadata))
-        decisions = stack.enter_context(new_file(folder / pair.decisions))
-        decision_writer = stack.enter_context(open_writer(decisions, pair.decisions, metadata))
+        writers = []
+        for table in pair:
+            sink = stack.enter_context(new_file(folder / table.file))
+            writers.append(stack.enter_context(open_writer(sink, table, metadata)))
         num_netlists = 0
         for number in range(num_shards):
             shard = _read_shard(folder, number, metadata, pair)
-            for group in range(shard.netlists.num_row_groups):
-                row = shard.netlists.read_group(group)
-                _require_position(row["netlist_id"][0].as_py(), num_netlists, number)
-                netlist_writer.write_table(row)
-                decision_writer.write_table(shard.decisions.read_group(group))
+            for group in range(shard[0].num_row_groups):
+                row = shard[0].read_group(group)
+                if (netlist_id := row["netlist_id"][0].as_py()) != num_netlists:
+                    raise InputError(
+                        f"shard {number}: netlist {netlist_id} stands where {num_netlists} is due; "
+                        "netlists must be numbered from 0 on, over all shards, without a gap"
+                    )
+                writers[0].write_table(row)
+                writers[1].write_table(shard[1].read_group(group))
                 num_netlists += 1
-
-
-def _require_position(netlist_id: int, position: int, shard: int) -> None:
-    if netlist_id != position:
-        raise InputError(
-            f"shard {shard}: netlist {netlist_id} stands where {position} is due; netlists must be "
-            "numbered from 0 on, over all shards, without a gap"
-        )
 
 
 def _sync_folder(folder: Path) -> None:
@@ -220,15 +228,6 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _remove_shards(folder: Path) -> None:
-    remove_leftovers(folder)
-    shards = folder / SHARDS_FOLDER
-    for number in _shard_numbers(folder):
-        _shard_path(folder, number).unlink(missing_ok=True)
-    if shards.is_dir() and not any(shards.iterdir()):
-        shards.rmdir()
 
 
 def _shard_numbers(folder: Path) -> list[int]:

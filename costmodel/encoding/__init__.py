@@ -1,6 +1,17 @@
 """From (netlist, decisions) to the arrays that networks read (docs/model.md)."""
 
+from costmodel.encoding.batch import Batch, make_batch
 from costmodel.encoding.encode import Encoded, encode
-from costmodel.encoding.features import FEATURE_VERSION, NetlistFeatures, netlist_features
-
-__all__ = ["FEATURE_VERSION", "Encoded", "NetlistFeatures", "encode", "netlist_features"]
+from costmodel.encoding.features import (
+    FABRIC_FEATURES,
+    FEATURE_VERSION,
+    FLOW_COLUMNS,
+    LANE_KINDS,
+    MAX_STAGE,
+    OPS,
+    UNIT_COLUMNS,
+    FeatureSchema,
+    NetlistFeatures,
+    netlist_features,
+)
+from costmodel.encoding.graph_set import NUM_STALLS, GraphSet, encode_dataset, graph_set, stored_graph_set

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numba import njit
-from numpy.typing import NDArray
 from torch import Tensor
 
-from costmodel.encoding.graph_set import GraphSet, IntArray, LongArray
+from costmodel.encoding.graph_set import GraphSet
+from placer.base import IntArray, LongArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,50 +49,45 @@ class Batch:
         return len(self.log_throughput)
 
     def to(self, device: torch.device) -> Batch:
-        """On another device."""
+        """Return the same batch on another device."""
         return Batch(*(getattr(self, name).to(device) for name in self.__slots__))
 
 
+# Of each column of a `GraphSet`: by which `*_start` its rows are found, and what its values number
+# in a decision (None: nothing, they stay as they are).
+_COLUMNS: dict[str, tuple[str, str | None]] = {
+    "unit": ("unit", None), "unit_op": ("unit", None), "unit_stage": ("unit", None),
+    "flow": ("flow", None), "flow_source": ("flow", "unit"),
+    "end_flow": ("end", "flow"), "end_unit": ("end", "unit"), "end_hops": ("hops", None),
+    "unit_switch": ("placed", "switch"), "unit_stalls": ("placed", None),
+    "visit_flow": ("visit", "flow"), "visit_lane": ("visit", "lane"),
+    "visit_before": ("visit", "lane"),
+    "lane_kind": ("lane", None), "lane_link": ("lane", "link"),
+    "link_from": ("link", "switch"), "link_to": ("link", "switch"),
+    "link_flows": ("link", None), "link_hops": ("link", None),
+}  # fmt: skip
+_OF_FACTS = ("unit", "flow", "end")  # the other tables have rows of their own for each decision
+
+
 def make_batch(data: GraphSet, ids: LongArray) -> Batch:
-    """The decisions `ids`, in that order."""
-    facts = data.facts_of[ids]
-    units = _Rows.of(data.unit_start, facts)
-    flows = _Rows.of(data.flow_start, facts)
-    ends = _Rows.of(data.end_start, facts)
-    placed, hops = _Rows.of(data.placed_start, ids), _Rows.of(data.hops_start, ids)
-    visits, lanes = _Rows.of(data.visit_start, ids), _Rows.of(data.lane_start, ids)
-    links = _Rows.of(data.link_start, ids)
-    switches = data.num_switches[ids].astype(np.int64)
-    first_switch = np.cumsum(switches) - switches
+    """Return the decisions `ids` as a batch, in that order."""
+    facts, switches = data.facts_of[ids], data.num_switches[ids].astype(np.int64)
+    rows = {
+        table: _Rows.of(getattr(data, f"{table}_start"), facts if table in _OF_FACTS else ids)
+        for table in dict(_COLUMNS.values())
+    }
+    first = {table: part.first for table, part in rows.items()}
+    first["switch"] = np.cumsum(switches) - switches
     arrays = {
         "log_throughput": data.log_throughput[ids],
         "log_rules": data.log_rules[ids],
         "graph": data.netlist_of[ids],
-        "num_units": units.size,
-        "num_flows": flows.size,
-        "num_lanes": lanes.size,
-        "num_links": links.size,
         "num_switches": switches,
-        "unit": data.unit[units.rows],
-        "unit_op": data.unit_op[units.rows],
-        "unit_stage": data.unit_stage[units.rows],
-        "unit_switch": placed.take(data.unit_switch, first_switch),
-        "unit_stalls": data.unit_stalls[placed.rows],
-        "flow": data.flow[flows.rows],
-        "flow_source": flows.take(data.flow_source, units.first),
-        "end_flow": ends.take(data.end_flow, flows.first),
-        "end_unit": ends.take(data.end_unit, units.first),
-        "end_hops": data.end_hops[hops.rows],
-        "visit_flow": visits.take(data.visit_flow, flows.first),
-        "visit_lane": visits.take(data.visit_lane, lanes.first),
-        "visit_before": visits.take(data.visit_before, lanes.first),
-        "lane_kind": data.lane_kind[lanes.rows],
-        "lane_link": lanes.take(data.lane_link, links.first),
-        "link_from": links.take(data.link_from, first_switch),
-        "link_to": links.take(data.link_to, first_switch),
-        "link_flows": data.link_flows[links.rows],
-        "link_hops": data.link_hops[links.rows],
+        **{f"num_{table}s": rows[table].size for table in ("unit", "flow", "lane", "link")},
     }
+    for name, (table, numbered) in _COLUMNS.items():
+        column, part = getattr(data, name), rows[table]
+        arrays[name] = part.take(column, first[numbered]) if numbered else column[part.rows]
     return Batch(**{name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
 
 
@@ -106,24 +101,19 @@ class _Rows:
     rows: LongArray  # [rows of the batch]
 
     @staticmethod
-    def of(start: LongArray, ids: NDArray[np.int64]) -> _Rows:
+    def of(start: LongArray, ids: LongArray) -> _Rows:
         first_row, size = start[ids], start[ids + 1] - start[ids]
         first = np.cumsum(size) - size
-        return _Rows(first_row, size, first, np.repeat(first_row - first, size) + _count(size))
+        rows = np.repeat(first_row - first, size) + np.arange(size.sum())
+        return _Rows(first_row, size, first, rows)
 
     def take(self, column: IntArray, shift: LongArray) -> LongArray:
-        """Numbers of a column, moved on by `shift` of their decision; -1 stays."""
+        """Return numbers of a column, moved on by `shift` of their decision; -1 stays."""
         return _take_shifted(column, self.start, self.size, shift)
 
 
-def _count(size: LongArray) -> LongArray:
-    return np.arange(size.sum(), dtype=np.int64)
-
-
 @njit(cache=True)
-def _take_shifted(
-    column: IntArray, start: LongArray, size: LongArray, shift: LongArray
-) -> LongArray:
+def _take_shifted(column: IntArray, start: LongArray, size: LongArray, shift: LongArray) -> LongArray:
     result = np.empty(size.sum(), np.int64)
     k = 0
     for d in range(len(start)):

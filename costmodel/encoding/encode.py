@@ -15,18 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from placer.base import InputError, IntArray, LongArray, SingleArray
+from placer.cost import HeuristicCost
 from placer.decision import Decisions
-from placer.errors import InputError
+from placer.decision.routing import require_routes, require_sites
 from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost
-from placer.netlist import Netlist
-from placer.routing.arrays import Flows, flows_of, require_routes, require_sites
-
-IntArray = NDArray[np.int32]
-LongArray = NDArray[np.int64]
-FloatArray = NDArray[np.float32]
+from placer.netlist import Flows, Netlist, flows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +43,14 @@ class Encoded:
     link_to: IntArray  # [num_links] switch, -1: a unit
     link_flows: IntArray  # [num_links] flows that use it
     link_hops: IntArray  # [num_links] sum over these flows of the links of their route trees
-    log_rules: FloatArray  # [num_decisions] log of the expert's estimate, of `HeuristicCost`
+    log_rules: SingleArray  # [num_decisions] log of the expert's estimate, of `HeuristicCost`
 
     def __len__(self) -> int:
         return len(self.end_hops)
 
 
 def encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> Encoded:
-    """Raises InputError when the decisions do not fit the fabric or the netlist."""
+    """Encode decisions. Raises InputError when they do not fit the fabric or the netlist."""
     sites = require_sites(fabric, netlist, decisions.sites)
     require_routes(fabric, netlist, decisions)
     flows, topology = flows_of(netlist), fabric.topology

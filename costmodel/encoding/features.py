@@ -13,12 +13,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from placer.errors import InputError
+from placer.base import InputError, IntArray, SingleArray
 from placer.fabric import SiteKind
-from placer.netlist import Flow, Netlist, Unit
-from placer.ops import OpKind
+from placer.graph import OpKind
+from placer.netlist import Flow, Netlist, Unit, flows_of
 
 FEATURE_VERSION = 2  # of all that `encode` gives, the rules' estimate too; models refuse others
 
@@ -54,7 +53,7 @@ class FeatureSchema:
     lane_kinds: int
 
     def is_fact(self, columns: tuple[str, ...]) -> list[float]:
-        """1 for facts, 0 for annotations."""
+        """Return 1 for facts, 0 for annotations."""
         return [float(name not in self.annotations) for name in columns]
 
 
@@ -64,54 +63,44 @@ FABRIC_FEATURES = FeatureSchema(
     MAX_STAGE + 1, LANE_KINDS,
 )  # fmt: skip
 
-FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int32]
-
 
 @dataclass(frozen=True, slots=True)
 class NetlistFeatures:
     """One netlist. An end is a (flow, target) pair; ends are numbered flow by flow."""
 
-    unit: FloatArray  # [num_units, UNIT_COLUMNS]
+    unit: SingleArray  # [num_units, UNIT_COLUMNS]
     unit_op: IntArray  # [num_units] index into OPS
     unit_stage: IntArray  # [num_units] 0 .. MAX_STAGE
-    flow: FloatArray  # [num_flows, FLOW_COLUMNS]
+    flow: SingleArray  # [num_flows, FLOW_COLUMNS]
     flow_source: IntArray  # [num_flows] unit
     end_flow: IntArray  # [num_ends]
     end_unit: IntArray  # [num_ends]
 
 
 def netlist_features(netlist: Netlist) -> NetlistFeatures:
-    """Raises InputError for an operation that the features do not know."""
+    """Return the facts of a netlist. Raises InputError for an unknown operation."""
     bound = netlist.bound_cycles
     inputs, outputs = np.zeros(netlist.num_units), np.zeros(netlist.num_units)
     for flow in netlist.flows:
         outputs[flow.source] += 1
         inputs[list(flow.targets)] += 1
-    units, flows = netlist.units, netlist.flows
+    units, flows, connected = netlist.units, netlist.flows, flows_of(netlist)
     return NetlistFeatures(
         unit=np.array(
-            [
-                _unit_row(unit, netlist.num_stages, inputs[i], outputs[i], bound)
-                for i, unit in enumerate(units)
-            ],
+            [_unit_row(unit, netlist.num_stages, inputs[i], outputs[i], bound) for i, unit in enumerate(units)],
             np.float32,
         ).reshape(len(units), -1),
         unit_op=np.array([_op_id(unit) for unit in units], np.int32),
         unit_stage=np.minimum([unit.stage for unit in units], MAX_STAGE).astype(np.int32),
-        flow=np.array([_flow_row(netlist, flow, bound) for flow in flows], np.float32).reshape(
-            len(flows), -1
-        ),
-        flow_source=np.array([flow.source for flow in flows], np.int32),
-        end_flow=np.repeat(np.arange(len(flows)), [len(f.targets) for f in flows]).astype(np.int32),
-        end_unit=np.array([unit for flow in flows for unit in flow.targets], np.int32),
+        flow=np.array([_flow_row(netlist, flow, bound) for flow in flows], np.float32).reshape(len(flows), -1),
+        flow_source=connected.source,
+        end_flow=connected.end_flow,
+        end_unit=connected.targets,
     )
 
 
-def _unit_row(
-    unit: Unit, num_stages: int, inputs: float, outputs: float, bound: int
-) -> tuple[float, ...]:
-    """UNIT_COLUMNS of one unit."""
+def _unit_row(unit: Unit, num_stages: int, inputs: float, outputs: float, bound: int) -> tuple[float, ...]:
+    """Return the UNIT_COLUMNS of one unit."""
     return (
         *_one_hot(unit.kind),
         float(unit.waits_for_operands),
@@ -130,7 +119,7 @@ def _unit_row(
 
 
 def _flow_row(netlist: Netlist, flow: Flow, bound: int) -> tuple[float, ...]:
-    """FLOW_COLUMNS of one flow."""
+    """Return the FLOW_COLUMNS of one flow."""
     source = netlist.units[flow.source]
     last_stage = max(netlist.units[target].stage for target in flow.targets)
     return (
@@ -154,6 +143,5 @@ def _op_id(unit: Unit) -> int:
         return OPS.index(unit.op)
     except ValueError:
         raise InputError(
-            f"unit {unit.name!r}: the model knows no operation {unit.op!r}; allowed: "
-            f"{', '.join(OPS)}"
+            f"unit {unit.name!r}: the model knows no operation {unit.op!r}; allowed: {', '.join(OPS)}"
         ) from None

@@ -20,15 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.loader import Dataset
+from costmodel.dataset import Dataset
 from costmodel.encoding.encode import Encoded, encode
 from costmodel.encoding.features import FEATURE_VERSION, NetlistFeatures, netlist_features
+from placer.base import IntArray, LongArray, SingleArray, make_folder
 from placer.fabric import Fabric
-from placer.files import make_folder
-
-IntArray = NDArray[np.int32]
-LongArray = NDArray[np.int64]
-FloatArray = NDArray[np.float32]
 
 NUM_STALLS = 3  # of a unit: starved, blocked, waiting for a port
 _META_FILE = "meta.json"
@@ -36,18 +32,18 @@ _META_FILE = "meta.json"
 
 @dataclass(frozen=True, slots=True)
 class GraphSet:
-    """See `NetlistFeatures` and `Encoded` for the meaning of the columns."""
+    """All columns, flat; `NetlistFeatures` and `Encoded` say what they mean."""
 
     netlist_of: LongArray  # [num_decisions]
     facts_of: LongArray  # [num_decisions] whose rows of units, flows and ends count
-    log_throughput: FloatArray  # [num_decisions] NaN where there is no label
-    log_rules: FloatArray  # [num_decisions]
+    log_throughput: SingleArray  # [num_decisions] NaN where there is no label
+    log_rules: SingleArray  # [num_decisions]
     unit_start: LongArray  # [num_facts + 1]
-    unit: FloatArray
+    unit: SingleArray
     unit_op: IntArray
     unit_stage: IntArray
     flow_start: LongArray  # [num_facts + 1]
-    flow: FloatArray
+    flow: SingleArray
     flow_source: IntArray
     end_start: LongArray  # [num_facts + 1]
     end_flow: IntArray
@@ -56,7 +52,7 @@ class GraphSet:
     end_hops: IntArray
     placed_start: LongArray  # [num_decisions + 1] of unit_switch and unit_stalls
     unit_switch: IntArray
-    unit_stalls: FloatArray  # [.., NUM_STALLS] share of the time; NaN where there is no label
+    unit_stalls: SingleArray  # [.., NUM_STALLS] share of the time; NaN where there is no label
     num_switches: IntArray  # [num_decisions]
     visit_start: LongArray  # [num_decisions + 1]
     visit_flow: IntArray
@@ -86,12 +82,12 @@ class StoredGraphSet(GraphSet):
 
 
 def graph_set(parts: Iterable[tuple[NetlistFeatures, Encoded]]) -> GraphSet:
-    """Decisions without labels, in memory: one part per netlist."""
+    """Return decisions without labels, in memory: one part per netlist."""
     return _join([_columns(features, encoded) for features, encoded in parts])
 
 
 def encode_dataset(dataset: Dataset, fabric: Fabric, folder: Path) -> GraphSet:
-    """All decisions of a dataset with their labels, in files in `folder`; used again if there."""
+    """Encode all decisions of a dataset with labels into files in `folder`; used again if there."""
     parts = _labelled_parts(dataset, fabric)
     return stored_graph_set(parts, FEATURE_VERSION, dataset.content_hash, folder)
 
@@ -99,7 +95,7 @@ def encode_dataset(dataset: Dataset, fabric: Fabric, folder: Path) -> GraphSet:
 def stored_graph_set(
     parts: Iterator[dict[str, NDArray[Any]]], version: int | str, content_hash: str, folder: Path
 ) -> GraphSet:
-    """Parts of netlists (`_columns` says of what) in files in `folder`; used again if there."""
+    """Write parts of netlists (as of `_columns`) to files in `folder`; used again if there."""
     meta = {"features": version, "dataset": content_hash}
     folder = folder / f"encoded-{str(version).replace(' ', '-')}-{content_hash[:16]}"
     if not _is_complete(folder, meta):
@@ -117,9 +113,7 @@ def stored_graph_set(
 
 def _labelled_parts(dataset: Dataset, fabric: Fabric) -> Iterator[dict[str, NDArray[Any]]]:
     for samples in dataset.each_netlist():
-        columns = _columns(
-            netlist_features(samples.netlist), encode(fabric, samples.netlist, samples.decisions)
-        )
+        columns = _columns(netlist_features(samples.netlist), encode(fabric, samples.netlist, samples.decisions))
         labels = samples.labels
         stalls = np.stack((labels.unit_starved, labels.unit_blocked, labels.unit_port_wait), axis=2)
         columns["log_throughput"] = np.log(samples.throughput).astype(np.float32)
@@ -128,7 +122,7 @@ def _labelled_parts(dataset: Dataset, fabric: Fabric) -> Iterator[dict[str, NDAr
 
 
 def _columns(features: NetlistFeatures, encoded: Encoded) -> dict[str, NDArray[Any]]:
-    """The part of one netlist. `*_start` hold sizes here; numbers count from 0."""
+    """Return the part of one netlist. `*_start` hold sizes here; numbers count from 0."""
     num, num_units = encoded.unit_switch.shape
     columns: dict[str, NDArray[Any]] = {
         name: getattr(source, name)
@@ -159,7 +153,7 @@ _SMALL = (*_STARTS, "netlist_of", "facts_of")
 
 
 def _join(parts: list[dict[str, NDArray[Any]]]) -> GraphSet:
-    """Sizes become starts."""
+    """Join the parts of netlists; sizes become starts."""
     columns = {name: np.concatenate([part[name] for part in parts]) for name in _NAMES}
     sizes = [len(part["netlist_of"]) for part in parts]
     columns["netlist_of"] = np.repeat(np.arange(len(parts)), sizes)
@@ -171,7 +165,7 @@ def _join(parts: list[dict[str, NDArray[Any]]]) -> GraphSet:
 
 
 def _write(parts: Iterator[dict[str, NDArray[Any]]], folder: Path, meta: dict[str, Any]) -> None:
-    """Small columns are joined in memory, large ones go to files part by part."""
+    """Join small columns in memory, and append large ones to their files part by part."""
     small: list[dict[str, NDArray[Any]]] = []
     layout: dict[str, tuple[str, list[int], int]] = {}  # kind, shape of a row, bytes of the file
     with ExitStack() as stack:
@@ -190,7 +184,7 @@ def _write(parts: Iterator[dict[str, NDArray[Any]]], folder: Path, meta: dict[st
 
 
 def _is_complete(folder: Path, meta: dict[str, Any]) -> bool:
-    """Whether `_write` came to its end, for this dataset, and no file was cut or lost since."""
+    """Tell whether `_write` came to its end, for this dataset, and no file was cut since."""
     try:
         stored = json.loads((folder / _META_FILE).read_text())
         layout = stored.pop("layout")

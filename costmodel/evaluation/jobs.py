@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from costmodel.dataset.splits import SplitKind
-from costmodel.encoding.features import FEATURE_VERSION
-from costmodel.evaluation.methods import Method, describe
-from costmodel.labelled import Labelled, Selection, open_labelled
-from placer.errors import InputError
+from costmodel.dataset import SplitKind
+from costmodel.encoding import FEATURE_VERSION
+from costmodel.evaluation.methods import Method, checked_prediction, fit
+from costmodel.model import Labelled, Selection, open_labelled
+from placer.base import Count, InputError, Settings, source_key
+from placer.base.workers import Workers, digest_of, run_jobs
 
 KIND = "dataflow-costmodel evaluation job"
 SCHEMA_VERSION = 1
+JOBS_FOLDER = "jobs"
 MAIN_SPLIT = SplitKind.GRAPH.value  # the one to decide on
-
-# What predictions depend on besides data and settings; reports and commands may change freely.
-_SOURCES = (
-    "baselines", "encoding", "networks", "training", "calibration.py", "dgl_backend.py",
-    "labelled.py", "model.py", "evaluation/methods.py",
-)  # fmt: skip
+ORDER = ("graph", "family", "transfer", "ablation", "random")  # of `Seeds`, by importance
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +54,29 @@ class Sources:
 
     @property
     def main(self) -> Labelled:
+        """Return the dataset that methods learn from."""
         return _open(self.data, self.cache)
 
     def tested(self, split: str) -> Labelled:
-        """The dataset that holds the test decisions of a split."""
+        """Return the dataset that holds the test decisions of a split."""
         return _open(self.transfers.get(split, self.data), self.cache)
+
+    def selections(self, split: str, fold: int) -> tuple[Selection, Selection]:
+        """Return what is trained and tested with. Raises InputError when either is empty."""
+        main, tested = self.main, self.tested(split)
+        if split in self.transfers:
+            train, test = np.arange(len(main)), np.arange(len(tested))
+        else:
+            parts = main.splits.fold(SplitKind(split), fold)
+            train, test = parts.train, parts.test
+        for name, ids in (("train", train), ("test", test)):
+            if not len(ids):
+                key = "transfer" if split in self.transfers else split
+                raise InputError(
+                    f"{split} split, fold {fold}: no decisions to {name} with; the dataset is too "
+                    f"small for this split, leave it out with seeds.{key}=[]"
+                )
+        return Selection(main, train), Selection(tested, test)
 
     def require_transfers(self) -> None:
         """Raise InputError when a dataset is not lowered for the fabric that it stands for."""
@@ -74,7 +91,7 @@ class Sources:
 
 
 def how_to_make(fabric: str, folder: Path) -> str:
-    """The command that makes a dataset to transfer to."""
+    """Return the command that makes a dataset to transfer to."""
     return f'make it: make dataset ARGS="fabric={fabric} size=transfer seed=1 output={folder}"'
 
 
@@ -87,23 +104,56 @@ class Job:
     split: str  # value of SplitKind, or the fabric that is transferred to
     fold: int
     seed: int
+    sources: Sources = field(compare=False)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.split} split, fold {self.fold}, seed {self.seed}"
 
+    def origin(self) -> dict[str, Any]:
+        """Return everything that the predictions depend on."""
+        train, test = self.sources.selections(self.split, self.fold)
+        return {
+            "kind": KIND,
+            "schema": SCHEMA_VERSION,
+            "method": self.method.describe(),
+            "seed": self.seed,
+            "features": FEATURE_VERSION,
+            "train_dataset": train.data.content_hash,
+            "train_ids": hashlib.sha256(train.ids.tobytes()).hexdigest(),
+            "test_dataset": test.data.content_hash,
+            "test_ids": hashlib.sha256(test.ids.tobytes()).hexdigest(),
+            "code": code_version(),
+        }
+
+    def checkpoints(self, folder: Path) -> Path:
+        """Return where its training keeps checkpoints until it is finished."""
+        return folder / f"{self.name}-{digest_of(self.origin())[:20]}"
+
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Outcome:
+    """What a job found; log_sigma as `Prediction` has it."""
+
+    throughput: list[float]  # [num_decisions]
+    log_sigma: list[float] | None  # [num_decisions]
+    fit_seconds: float  # rounded, so that a report after a pause says the same
+
+
+Finished = tuple[Job, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Settings):
     """Everything that an evaluation computes."""
 
     sources: Sources
     methods: dict[str, Method]
     ablations: dict[str, Method]
     seeds: Seeds
-    max_folds: int | None = None  # of each split; for trials
-    ablation_folds: int | None = None  # of the split by graph
+    max_folds: Count | None = None  # of each split; for trials
+    ablation_folds: Count | None = None  # of the split by graph
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         for name, method in self.ablations.items():
             if method.base not in self.methods:
                 raise InputError(
@@ -116,54 +166,39 @@ class Plan:
                 f"seeds.ablation has {alone} that seeds.graph has not; ablations are compared by "
                 "graph with whole methods of the same seed"
             )
-        for name in ("max_folds", "ablation_folds"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name}={value}; allowed: null, or 1 and more")
         if not self.methods:
             raise InputError("methods=[]; name one or more")
 
     def jobs(self) -> list[Job]:
-        """In order of importance. Raises InputError when there are none."""
-        seeds = self.seeds
-        jobs = [
-            *self._jobs(self.methods, SplitKind.GRAPH.value, seeds.graph),
-            *self._jobs(self.methods, SplitKind.FAMILY.value, seeds.family),
-            *(
-                job
-                for fabric in self.sources.transfers
-                for job in self._jobs(self.methods, fabric, seeds.transfer)
-            ),
-            *filter(
-                self.in_ablation_table,
-                self._jobs(self.ablations, SplitKind.GRAPH.value, seeds.ablation),
-            ),
-            *self._jobs(self.methods, SplitKind.RANDOM.value, seeds.random),
-        ]
+        """Return all jobs, the most important first. Raises InputError when there are none."""
+        jobs = [job for kind in ORDER for job in self._jobs(kind)]
         if not jobs:
             raise InputError("no jobs: all of seeds.* are empty")
         return list(dict.fromkeys(jobs))
 
     def in_ablation_table(self, job: Job) -> bool:
-        """Whether a job, of an ablation or of what it is compared with, counts there."""
+        """Tell whether a job, of an ablation or of what it is compared with, counts there."""
         has_fold = self.ablation_folds is None or job.fold < self.ablation_folds
         return job.split == MAIN_SPLIT and job.seed in self.seeds.ablation and has_fold
 
     def stages(self) -> Iterator[Plan]:
-        """The plan from its most important split on, growing to all of it; at least one."""
-        seeds = asdict(self.seeds)
-        order = [n for n in ("graph", "family", "transfer", "ablation", "random") if seeds[n]]
+        """Yield the plan from its most important split on, growing to all of it; at least one."""
+        order = [kind for kind in ORDER if getattr(self.seeds, kind)]
         for k in range(1, max(len(order), 1)):
             yield replace(self, seeds=replace(self.seeds, **dict.fromkeys(order[k:], ())))
         yield self
 
-    def _jobs(
-        self, methods: dict[str, Method], split: str, seeds: tuple[int, ...]
-    ) -> Iterator[Job]:
-        for seed in seeds:
-            for name, method in methods.items():
-                for fold in range(self._folds(split)):
-                    yield Job(name, method, split, fold, seed)
+    def _jobs(self, kind: str) -> Iterator[Job]:
+        """Yield the jobs of one field of `Seeds`."""
+        methods = self.ablations if kind == "ablation" else self.methods
+        splits = {"transfer": [*self.sources.transfers], "ablation": [MAIN_SPLIT]}
+        for split in splits.get(kind, [kind]):
+            for seed in getattr(self.seeds, kind):
+                for name, method in methods.items():
+                    for fold in range(self._folds(split)):
+                        job = Job(name, method, split, fold, seed, self.sources)
+                        if kind != "ablation" or self.in_ablation_table(job):
+                            yield job
 
     def _folds(self, split: str) -> int:
         if split in self.sources.transfers:
@@ -177,66 +212,47 @@ class Plan:
         return num if self.max_folds is None else min(num, self.max_folds)
 
 
-def selections(sources: Sources, split: str, fold: int) -> tuple[Selection, Selection]:
-    """What a job trains and tests with. Raises InputError when either is empty."""
-    main, tested = sources.main, sources.tested(split)
-    if split in sources.transfers:
-        train, test = np.arange(len(main)), np.arange(len(tested))
-    else:
-        parts = main.splits.fold(SplitKind(split), fold)
-        train, test = parts.train, parts.test
-    for name, ids in (("train", train), ("test", test)):
-        if not len(ids):
-            key = "transfer" if split in sources.transfers else split
-            raise InputError(
-                f"{split} split, fold {fold}: no decisions to {name} with; the dataset is too "
-                f"small for this split, leave it out with seeds.{key}=[]"
-            )
-    return Selection(main, train), Selection(tested, test)
+def run_plan(
+    plan: Plan, folder: Path, workers: Workers, on_progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[Finished]:
+    """Return all jobs of the plan with their outcomes; finished ones are kept in `folder`.
+
+    Raises InputError for wrong input, also when a job cannot be done; what was finished is kept.
+    """
+    plan.sources.require_transfers()
+    jobs, folder = plan.jobs(), folder / JOBS_FOLDER
+    cores = len(os.sched_getaffinity(0))
+    threads = max(1, cores // (workers.workers or cores))
+    outcomes = run_jobs(
+        jobs,
+        partial(compute, folder=folder, num_threads=threads),
+        folder,
+        decode=lambda values: Outcome(**values),
+        workers=workers,
+        on_progress=on_progress,
+        on_result=lambda job, _: shutil.rmtree(job.checkpoints(folder), ignore_errors=True),
+    )
+    return list(zip(jobs, outcomes, strict=True))
 
 
-def origin(sources: Sources, job: Job) -> dict[str, Any]:
-    """Everything that the predictions of a job depend on, as JSON holds it."""
-    train, test = selections(sources, job.split, job.fold)
-    return {
-        "kind": KIND,
-        "schema": SCHEMA_VERSION,
-        "method": describe(job.method.config),
-        "seed": job.seed,
-        "features": FEATURE_VERSION,
-        "train_dataset": train.data.content_hash,
-        "train_ids": _digest(train.ids.tobytes()),
-        "test_dataset": test.data.content_hash,
-        "test_ids": _digest(test.ids.tobytes()),
-        "code": code_version(),
-    }
-
-
-def file_stem(job: Job, made_by: dict[str, Any]) -> str:
-    """Name of the files of a job, without their endings; another origin, another name."""
-    digest = _digest(json.dumps(made_by, sort_keys=True).encode())
-    return f"{job.split}-{job.name}-fold{job.fold}-seed{job.seed}-{digest}"
+def compute(job: Job, folder: Path, num_threads: int) -> Outcome:
+    """Fit the method and predict. Runs in a worker."""
+    train, test = job.sources.selections(job.split, job.fold)
+    start = time.perf_counter()
+    predictor = fit(job.method.config, train, job.seed, checkpoints=job.checkpoints(folder), num_threads=num_threads)
+    seconds = round(time.perf_counter() - start, 3)
+    found = checked_prediction(predictor, test)
+    log_sigma = None if found.log_sigma is None else found.log_sigma.tolist()
+    return Outcome(found.throughput.tolist(), log_sigma, seconds)
 
 
 @lru_cache
 def code_version() -> str:
-    """Hash of the sources of all models."""
-    package = Path(__file__).parent.parent
-    roots = [package / name for name in _SOURCES]
-    digest = hashlib.sha256()
-    for path in sorted(path for root in roots for path in (root, *root.rglob("*.py"))):
-        if path.is_dir():
-            continue
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    """Return the hash of the code that predictions depend on; reports may change freely."""
+    return source_key(Path(__file__).with_name("methods.py"))
 
 
 @lru_cache(maxsize=4)
 def _open(folder: Path, cache: Path) -> Labelled:
-    """Once per process: jobs of a worker share the dataset."""
+    """Open a dataset once per process: jobs of a worker share it."""
     return open_labelled(folder, cache)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:12]

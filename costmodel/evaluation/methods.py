@@ -10,12 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from costmodel.baselines.boosting import Boosting
-from costmodel.baselines.heuristic import CalibratedHeuristic, RawHeuristic
-from costmodel.labelled import Prediction, Selection
+from costmodel.baselines import Boosting, CalibratedHeuristic, RawHeuristic
+from costmodel.model import Prediction, Selection
 from costmodel.training import TrainConfig
 from costmodel.training import fit as fit_network
-from placer.errors import InputError
+from placer.base import InputError
 
 
 class Predictor(Protocol):
@@ -48,21 +47,16 @@ class Method:
     base: str | None = None  # an ablation: the method that it takes something away from
     published: Published | None = None
 
-
-def describe(config: Baseline | TrainConfig) -> dict[str, Any]:
-    """Everything that decides what is learned, as JSON holds it."""
-    return {"baseline": config.value} if isinstance(config, Baseline) else config.describe()
+    def describe(self) -> dict[str, Any]:
+        """Return everything that decides what is learned, as JSON holds it."""
+        config = self.config
+        return {"baseline": config.value} if isinstance(config, Baseline) else config.describe()
 
 
 def fit(
-    config: Baseline | TrainConfig,
-    train: Selection,
-    seed: int,
-    *,
-    checkpoints: Path,
-    num_threads: int = 1,
+    config: Baseline | TrainConfig, train: Selection, seed: int, *, checkpoints: Path, num_threads: int = 1
 ) -> Predictor:
-    """A predictor that has seen `train` only; validation takes whole netlists out of it.
+    """Return a predictor that has seen `train` only; validation takes whole netlists out of it.
 
     The training of a network that was cut off goes on from what it left in `checkpoints`.
     Raises InputError when there is too little to learn from.
@@ -79,7 +73,7 @@ def fit(
 
 
 def checked_prediction(predictor: Predictor, test: Selection) -> Prediction:
-    """What the predictor says of `test`. Raises InputError for values that are none."""
+    """Return what the predictor says of `test`. Raises InputError for values that are none."""
     prediction = predictor.predict(test)
     _require_numbers("throughput", prediction.throughput, len(test))
     if prediction.log_sigma is not None:

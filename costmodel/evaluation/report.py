@@ -6,22 +6,17 @@ Nothing depends on the time of day or on how often a run was cut off: same jobs,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from costmodel.dataset.report_figures import png
-from costmodel.dataset.report_numbers import ALL
-from costmodel.dataset.report_tables import Rows, markdown, to_csv
+from costmodel.base import MIN_BEST
 from costmodel.evaluation import figures, tables
-from costmodel.evaluation.jobs import MAIN_SPLIT, Plan, code_version
-from costmodel.evaluation.run import Finished
-from costmodel.evaluation.scores import LEVELS, Predicted, put_together, score
-from costmodel.evaluation.tables import Board
-from costmodel.metrics import MIN_BEST
-from costmodel.version import git_revision
-from placer.files import make_folder, write_atomic
+from costmodel.evaluation.jobs import MAIN_SPLIT, Finished, Plan, code_version
+from costmodel.evaluation.scores import LEVELS, SCORED_TOGETHER, predictions_of, score
+from costmodel.evaluation.tables import Board, board_of, splits_of, table_of
+from placer.base import Picture, Table, git_revision, write_atomic, write_report
 
 REPORT_FILE = "report.md"
 PREDICTIONS_FILE = "predictions.csv"  # large: not published
@@ -34,81 +29,56 @@ _SUMMARY = (
     "Spearman", "RE", "pooled Spearman", "> 5%", "top-1 regret", "top-5 regret",
     "best decile: Spearman",
 )  # fmt: skip
-_PICTURES = {
-    "predicted.png": "Predicted against measured",
-    "rank.png": "Rank within each graph",
-    "error.png": "Error by family",
-    "uncertainty.png": "Calibration of the uncertainty",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a command shows first."""
+def write_evaluation(
+    plan: Plan, finished: Sequence[Finished], folder: Path, *, main: str, command: str, publish: Path | None = None
+) -> tuple[Table, list[str]]:
+    """Write all tables and pictures; `main` is the method that others must not beat.
 
-    split: str
-    table: Rows
-    winners: list[str]
-
-
-def write_report(
-    plan: Plan, finished: Sequence[Finished], folder: Path, *, main: str, command: str
-) -> Summary:
-    """Write all tables and pictures to `folder`; `main` is the method that others must not beat.
-
-    Raises OSError when a file cannot be written.
+    Return what a command shows first: a table of the main split, and who wins there. Raises OSError
+    when a file cannot be written.
     """
-    predictions = put_together(plan.sources, finished)
-    board = Board(score(predictions))
-    split = MAIN_SPLIT if MAIN_SPLIT in board.splits() else board.splits()[0]
-    shown = _first_seeds(predictions, split)
-    make_folder(folder)
-    numbers = {
-        "scores.csv": tables.score_numbers(board),
-        "graphs.csv": _graph_numbers(predictions),
-        PREDICTIONS_FILE: _prediction_numbers(shown),
-    }
-    for name, rows in numbers.items():
-        write_atomic(folder / name, to_csv(rows))
-    compared = [p for p in shown if p.method in plan.methods]
-    drawn = {
-        "predicted.png": figures.predicted_against_measured(compared),
-        "rank.png": figures.rank_within_graphs(compared),
-        "error.png": figures.error_by_family(board, split, list(plan.methods)),
-        "uncertainty.png": figures.calibration_of_uncertainty(compared),
-    }
-    for name, figure in drawn.items():
-        write_atomic(folder / name, png(figure))
-    header = _header(plan, command)
-    ablations = _ablation_rows(plan, finished)
-    write_atomic(folder / REPORT_FILE, _text(plan, board, split, main, header, ablations))
-    write_atomic(folder / "tables.tex", _latex(plan, board, header, ablations))
-    methods = list(plan.methods)
-    table = tables.score_rows(board, split, ALL, methods, _SUMMARY)
-    return Summary(split, table, tables.winner_lines(board, split, methods, main))
+    predictions, methods = predictions_of(finished), list(plan.methods)
+    scores = score(predictions)
+    board = board_of(scores)
+    split = MAIN_SPLIT if MAIN_SPLIT in splits_of(board) else splits_of(board)[0]
+    own = predictions[predictions["split"] == split]
+    shown = own[own["seed"] == own.groupby("method")["seed"].transform("first")]  # one per method
+    header = _header(plan)
+    ablations = _ablations(plan, finished)
+    parts: list[str | Table | Picture] = [
+        "\n".join(f"- {line}" for line in header),
+        f"Decide on the Spearman **within a graph** of the split `{split}`: a placer compares "
+        "decisions of one netlist that no model has seen. Pooled Spearman is high for any model "
+        "that only tells graphs apart. All folds are scored together; values are means over seeds "
+        "± their standard deviation (single folds: scores.csv). *Pairs*: share of the pairs of "
+        "one graph in the right order, of all and of those that differ by more. *Best decile*: "
+        f"the best tenth of the decisions of a graph, at least {MIN_BEST}.",
+        *_split_parts(board, split, methods, main),
+        *_pictures(board, split, methods, shown[shown["method"].isin(methods)]),
+    ]
+    for other in splits_of(board):
+        if other != split:
+            parts += _split_parts(board, other, methods, main)
+    parts += [*_ablation_parts(plan, ablations), *_uncertainty_parts(board, methods)]
+    parts.append(f"Numbers: scores.csv, graphs.csv, {PREDICTIONS_FILE} (not published).")
+    numbers = [table_of(scores, "scores"), table_of(_graphs(predictions), "graphs")]
+    write_report(folder, REPORT_FILE, "Evaluation", command, parts, publish, numbers)
+    latex = _latex(board, methods, [f"Command: `{command}`", *header], ablations)
+    for target in filter(None, (folder, publish)):
+        write_atomic(target / "tables.tex", latex)
+    columns = ["method", "seed", "decision", "netlist", "measured", "predicted", "sigma"]
+    decisions = shown.assign(sigma=np.exp(shown["log_sigma"]))[columns]
+    write_atomic(folder / PREDICTIONS_FILE, table_of(decisions, "predictions").csv())
+    title = f"{split} split, unseen decisions"
+    summary = tables.score_table(board, split, methods, _SUMMARY, title)
+    return summary, tables.winner_lines(board, split, methods, main)
 
 
-def publish(folder: Path, target: Path) -> list[str]:
-    """Copy what readers need to another folder; the names of the files."""
-    make_folder(target)
-    names = [REPORT_FILE, "tables.tex", "scores.csv", "graphs.csv", *_PICTURES]
-    for name in names:
-        write_atomic(target / name, (folder / name).read_bytes())
-    return names
-
-
-def _first_seeds(predictions: Sequence[Predicted], split: str) -> list[Predicted]:
-    """One entry per method."""
-    first: dict[str, Predicted] = {}
-    for p in predictions:
-        if p.split == split:
-            first.setdefault(p.method, p)
-    return list(first.values())
-
-
-def _header(plan: Plan, command: str) -> list[str]:
+def _header(plan: Plan) -> list[str]:
     sources, seeds = plan.sources, plan.seeds
-    lines = [f"Command: `{command}`", f"Code: models `{code_version()}`, git `{git_revision()}`"]
+    lines = [f"Code: models `{code_version()}`, git `{git_revision()}`"]
     datasets = {"main": sources.main} | {n: sources.tested(n) for n in sources.transfers}
     for name, data in datasets.items():
         graphs = len(np.unique(data.netlist))
@@ -125,55 +95,38 @@ def _header(plan: Plan, command: str) -> list[str]:
     return lines
 
 
-def _text(
-    plan: Plan, board: Board, main_split: str, main: str, header: list[str], ablations: Rows
-) -> str:
-    others = [split for split in board.splits() if split != main_split]
-    parts = [
-        "# Evaluation",
-        "\n".join(f"- {line}" for line in header),
-        f"Decide on the Spearman **within a graph** of the split `{main_split}`: a placer compares "
-        "decisions of one netlist that no model has seen. Pooled Spearman is high for any model "
-        "that only tells graphs apart. All folds are scored together; values are means over seeds "
-        "± their standard deviation (single folds: scores.csv). *Pairs*: share of the pairs of "
-        "one graph in the right order, of all and of those that differ by more. *Best decile*: "
-        f"the best tenth of the decisions of a graph, at least {MIN_BEST}.",
-        *_split_parts(plan, board, main_split, main),
-    ]
-    for name, title in _PICTURES.items():
-        parts.append(f"![{title}]({name})")
-    for split in others:
-        parts += _split_parts(plan, board, split, main)
-    parts += _ablation_parts(plan, ablations)
-    parts += _uncertainty_parts(plan, board)
-    parts.append(f"Numbers: scores.csv, graphs.csv, {PREDICTIONS_FILE} (not published).")
-    return "\n\n".join(parts) + "\n"
-
-
-def _split_parts(plan: Plan, board: Board, split: str, main: str) -> list[str]:
-    methods = list(plan.methods)
+def _split_parts(board: Board, split: str, methods: list[str], main: str) -> list[str | Table]:
     lines = tables.winner_lines(board, split, methods, main)
     return [
-        f"## {_title(split)}",
-        markdown(tables.score_rows(board, split, ALL, methods)),
+        tables.score_table(board, split, methods, title=_title(split)),
         "Per family:",
-        markdown(tables.family_rows(board, split, methods)),
+        tables.family_table(board, split, methods),
         "Who wins:",
         "\n".join(f"- {line}" for line in lines),
     ]
 
 
-def _ablation_rows(plan: Plan, finished: Sequence[Finished]) -> Rows:
-    """Ablations and what they are compared with, on the same folds and seeds; or nothing."""
+def _pictures(board: Board, split: str, methods: list[str], compared: pd.DataFrame) -> list[Picture]:
+    by_family = figures.error_by_family(board, split, methods)
+    calibration = figures.calibration_of_uncertainty(compared)
+    return [
+        Picture("predicted", "Predicted against measured", figures.predicted_against_measured(compared)),
+        Picture("rank", "Rank within each graph", figures.rank_within_graphs(compared)),
+        Picture("error", "Error by family", by_family),
+        Picture("uncertainty", "Calibration of the uncertainty", calibration),
+    ]
+
+
+def _ablations(plan: Plan, finished: Sequence[Finished]) -> Table | None:
+    """Return ablations and what they are compared with, on the same folds and seeds, if any."""
     if not plan.ablations or not plan.seeds.ablation:
-        return []
-    compared = [item for item in finished if plan.in_ablation_table(item.job)]
-    board = Board(score(put_together(plan.sources, compared)))
-    return tables.ablation_rows(board, MAIN_SPLIT, plan.methods | plan.ablations)
+        return None
+    compared = predictions_of(item for item in finished if plan.in_ablation_table(item[0]))
+    return tables.ablation_table(board_of(score(compared)), MAIN_SPLIT, plan.methods | plan.ablations)
 
 
-def _ablation_parts(plan: Plan, rows: Rows) -> list[str]:
-    if not rows:
+def _ablation_parts(plan: Plan, table: Table | None) -> list[str | Table]:
+    if table is None:
         return []
     folds = "All folds" if plan.ablation_folds is None else f"The first {plan.ablation_folds} folds"
     return [
@@ -182,32 +135,31 @@ def _ablation_parts(plan: Plan, rows: Rows) -> list[str]:
         "The published figures (Guha et al.) are of a random 5-fold split on another machine: "
         "compare directions, not values. Published heuristic: "
         "RE {:.3f}, pooled Spearman {:.3f}.".format(*tables.PUBLISHED_HEURISTIC),
-        markdown(rows),
+        table,
     ]
 
 
-def _uncertainty_parts(plan: Plan, board: Board) -> list[str]:
+def _uncertainty_parts(board: Board, methods: list[str]) -> list[str | Table]:
     levels = ", ".join(f"{level:.0%}" for level in LEVELS)
-    parts = [
+    parts: list[str | Table] = [
         "## Uncertainty",
         f"Share of the labels within the central {levels} intervals of the predicted normal "
         "distribution of log throughput. Baselines predict one width for all decisions.",
     ]
-    for split in board.splits():
-        rows = tables.uncertainty_rows(board, split, list(plan.methods))
-        parts += [f"{_title(split)}:", markdown(rows) if len(rows) > 1 else "None predicted."]
+    for split in splits_of(board):
+        table = tables.uncertainty_table(board, split, methods)
+        parts += [f"{_title(split)}:", table if table.rows else "None predicted."]
     return parts
 
 
-def _latex(plan: Plan, board: Board, header: list[str], ablations: Rows) -> str:
-    methods = list(plan.methods)
+def _latex(board: Board, methods: list[str], header: list[str], ablations: Table | None) -> str:
     parts = ["\n".join(f"% {line}" for line in header)]
-    for split in board.splits():
+    for split in splits_of(board):
         title = _title(split)
-        rows = tables.score_rows(board, split, ALL, methods)
-        parts.append(tables.latex(rows, title))
-        parts.append(tables.latex(tables.family_rows(board, split, methods), f"{title}, families"))
-    if ablations:
+        parts.append(tables.latex(tables.score_table(board, split, methods), title))
+        families = tables.family_table(board, split, methods)
+        parts.append(tables.latex(families, f"{title}, families"))
+    if ablations is not None:
         parts.append(tables.latex(ablations, "Ablations, by graph"))
     return "\n\n".join(parts) + "\n"
 
@@ -216,20 +168,8 @@ def _title(split: str) -> str:
     return _TITLES.get(split, f"Transfer to fabric {split}: trained on the whole main dataset")
 
 
-def _graph_numbers(predictions: Sequence[Predicted]) -> Rows:
-    rows: Rows = [("split", "method", "seed", "netlist", "family", "spearman")]
-    for p in predictions:
-        netlists, first = np.unique(p.netlist, return_index=True)
-        columns = netlists.tolist(), p.family[first].tolist(), figures.graph_spearman(p).tolist()
-        rows += [(p.split, p.method, p.seed, *cells) for cells in zip(*columns, strict=True)]
-    return rows
-
-
-def _prediction_numbers(shown: Sequence[Predicted]) -> Rows:
-    rows: Rows = [("method", "seed", "decision", "netlist", "measured", "predicted", "sigma")]
-    for p in shown:
-        sigma = np.full(len(p.ids), np.nan) if p.log_sigma is None else np.exp(p.log_sigma)
-        columns = (p.ids, p.netlist, p.measured, p.predicted, sigma)
-        cells = zip(*(column.tolist() for column in columns), strict=True)
-        rows += [(p.method, p.seed, *row) for row in cells]
-    return rows
+def _graphs(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return the Spearman correlation of each graph, by split, method and seed."""
+    groups = predictions.groupby(SCORED_TOGETHER, sort=False)
+    ranks = [figures.graph_ranks(own).assign(**dict(zip(SCORED_TOGETHER, key, strict=True))) for key, own in groups]
+    return pd.concat(ranks)[[*SCORED_TOGETHER, "netlist", "family", "spearman"]]

@@ -1,14 +1,20 @@
-"""Tables of an evaluation: the first row is the header. `*_numbers` are exact, for CSV."""
+"""Tables of an evaluation for readers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
-from costmodel.dataset.report_numbers import ALL
-from costmodel.dataset.report_tables import Rows
+import numpy as np
+import pandas as pd
+
+from costmodel.dataset import ALL
 from costmodel.evaluation.methods import Method, Published
-from costmodel.evaluation.scores import LEVELS, Scored, Spread
+from costmodel.evaluation.scores import LEVELS, UNCERTAINTY, Spread
+from placer.base import Cell, Table
+
+# Spreads of all metrics by name, by (split, family, method); all folds together.
+Board = dict[tuple[str, str, str], dict[str, Spread]]
 
 METRICS = {
     "RE": "relative_error",
@@ -40,88 +46,70 @@ PUBLISHED = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
-    """Scores, to be asked for by split, family and method."""
-
-    scores: Sequence[Scored]
-
-    def splits(self) -> list[str]:
-        return list(dict.fromkeys(s.split for s in self.scores))
-
-    def families(self, split: str) -> list[str]:
-        """Sorted by name, ALL first."""
-        found = {s.family for s in self.scores if s.split == split}
-        return [ALL, *sorted(found - {ALL})]
-
-    def find(self, split: str, family: str, method: str) -> list[Scored]:
-        """One entry per seed."""
-        wanted = (split, family, method, None)
-        return [s for s in self.scores if (s.split, s.family, s.method, s.fold) == wanted]
-
-    def spread(self, split: str, family: str, method: str, metric: str) -> Spread:
-        """A metric over seeds."""
-        found = self.find(split, family, method)
-        return Spread.of([s.metrics.to_dict()[metric] for s in found])
+def board_of(scores: pd.DataFrame) -> Board:
+    """Return the spreads over seeds of what `score` gave."""
+    whole, first = scores[scores["fold"] == ALL], scores.columns.get_loc("num_decisions")
+    return {
+        key: {name: Spread.of(own[name].to_numpy()) for name in scores.columns[first:]}
+        for key, own in whole.groupby(["split", "family", "method"], sort=False)
+    }
 
 
-def score_rows(
-    board: Board,
-    split: str,
-    family: str,
-    methods: Sequence[str],
-    columns: Sequence[str] = tuple(METRICS),
-) -> Rows:
-    """One row per method."""
-    rows: Rows = [("method", "seeds", *columns)]
+def splits_of(board: Board) -> list[str]:
+    """Return the splits in the order of the jobs."""
+    return list(dict.fromkeys(split for split, _, _ in board))
+
+
+def families_of(board: Board, split: str) -> list[str]:
+    """Return the families of a split sorted by name, ALL first."""
+    return [ALL, *sorted({family for own, family, _ in board if own == split} - {ALL})]
+
+
+def table_of(frame: pd.DataFrame, name: str) -> Table:
+    """Return the exact numbers of a frame, for a CSV file of that name."""
+    rows: list[Any] = list(frame.itertuples(index=False))
+    return Table(list(frame), rows, name=name)
+
+
+def score_table(
+    board: Board, split: str, methods: Sequence[str], columns: Sequence[str] = tuple(METRICS), title: str = ""
+) -> Table:
+    """Return a row per method over all families."""
+    rows: list[tuple[Cell, ...]] = []
     for method in methods:
-        seeds = len(board.find(split, family, method))
-        cells = [str(board.spread(split, family, method, METRICS[name])) for name in columns]
-        rows.append((method, seeds, *cells))
-    return rows
+        found = board[split, ALL, method]
+        cells = [found[METRICS[name]] for name in columns]
+        rows.append((method, cells[0].seeds, *map(str, cells)))
+    return Table(("method", "seeds", *columns), rows, title)
 
 
-def family_rows(board: Board, split: str, methods: Sequence[str]) -> Rows:
-    """RE and per-graph Spearman of each family."""
-    families = board.families(split)
-    rows: Rows = [("method", *(f"{f}: {name}" for f in families for name in ("Spearman", "RE")))]
-    for method in methods:
-        cells = [
-            str(board.spread(split, family, method, metric))
-            for family in families
-            for metric in ("spearman", "relative_error")
-        ]
-        rows.append((method, *cells))
-    return rows
+def family_table(board: Board, split: str, methods: Sequence[str]) -> Table:
+    """Return RE and per-graph Spearman of each family."""
+    families, metrics = families_of(board, split), ("spearman", "relative_error")
+    header = ("method", *(f"{f}: {name}" for f in families for name in ("Spearman", "RE")))
+    rows = [
+        (method, *(str(board[split, f, method][metric]) for f in families for metric in metrics)) for method in methods
+    ]
+    return Table(header, rows)
 
 
 def winner_lines(board: Board, split: str, methods: Sequence[str], main: str) -> list[str]:
-    """Who is best in each family, and plainly who beats the main method."""
+    """Say who is best in each family, and plainly who beats the main method."""
     lines = []
-    for family in board.families(split):
-        verdicts = [
-            _verdict(board, split, family, methods, main, *what)
-            for what in (("per-graph Spearman", "spearman", max), ("RE", "relative_error", min))
-        ]
-        lines.append(f"{family}: {'; '.join(verdicts)}.")
+    for family in families_of(board, split):
+        found = {method: board[split, family, method] for method in methods}
+        ranks = {method: metrics["spearman"].mean for method, metrics in found.items()}
+        errors = {method: metrics["relative_error"].mean for method, metrics in found.items()}
+        rank = _verdict("per-graph Spearman", ranks, main, is_more_better=True)
+        lines.append(f"{family}: {rank}; {_verdict('RE', errors, main, is_more_better=False)}.")
     return lines
 
 
-def _verdict(
-    board: Board,
-    split: str,
-    family: str,
-    methods: Sequence[str],
-    main: str,
-    title: str,
-    metric: str,
-    best_of: Callable[[float, float], float],
-) -> str:
-    values = {method: board.spread(split, family, method, metric).mean for method in methods}
-    told = {method: value for method, value in values.items() if value == value}
+def _verdict(title: str, values: dict[str, float], main: str, *, is_more_better: bool) -> str:
+    told = {method: value for method, value in values.items() if not np.isnan(value)}
     if not told:
         return f"{title} tells nothing"
-    ordered = sorted(told, key=told.__getitem__, reverse=best_of is max)
+    ordered = sorted(told, key=told.__getitem__, reverse=is_more_better)
     if main not in told or len(ordered) == 1:
         return f"{title} best `{ordered[0]}` {told[ordered[0]]:.3f}"
     ahead = [method for method in ordered[: ordered.index(main)] if told[method] != told[main]]
@@ -132,91 +120,53 @@ def _verdict(
     return f"{title} best `{main}` {told[main]:.3f}, next `{second}` {told[second]:.3f}"
 
 
-def ablation_rows(board: Board, split: str, methods: dict[str, Method]) -> Rows:
-    """Ablations beneath the methods that they belong to, with published figures beside them."""
-    rows: Rows = [
-        (
-            "method", "family", "RE", "pooled Spearman", "Spearman", "change of RE",
-            "of pooled Spearman", "of Spearman", "published RE", "published pooled Spearman",
-        )
-    ]  # fmt: skip
+def ablation_table(board: Board, split: str, methods: dict[str, Method]) -> Table:
+    """Return ablations beneath the methods that they belong to, beside published figures."""
+    header = (
+        "method", "family", "RE", "pooled Spearman", "Spearman", "change of RE",
+        "of pooled Spearman", "of Spearman", "published RE", "published pooled Spearman",
+    )  # fmt: skip
+    rows = []
     metrics = ("relative_error", "spearman_pooled", "spearman")
     for name in _by_base(methods):
         method = methods[name]
-        for family in board.families(split):
-            values = [board.spread(split, family, name, metric) for metric in metrics]
-            changes = ["", "", ""]
+        for family in families_of(board, split):
+            values, changes = board[split, family, name], ["", "", ""]
             if method.base is not None:
-                base = [board.spread(split, family, method.base, m).mean for m in metrics]
-                changes = [f"{v.mean - b:+.3f}" for v, b in zip(values, base, strict=True)]
+                base = board[split, family, method.base]
+                changes = [f"{values[m].mean - base[m].mean:+.3f}" for m in metrics]
             known = PUBLISHED[method.published].get(family) if method.published else None
             published = ("", "") if known is None else tuple(f"{value:.3f}" for value in known)
-            rows.append((name, family, *map(str, values), *changes, *published))
-    return rows
+            cells = (str(values[m]) for m in metrics)
+            rows.append((name, family, *cells, *changes, *published))
+    return Table(header, rows)
 
 
 def _by_base(methods: dict[str, Method]) -> list[str]:
-    """Methods with ablations, each followed by these."""
+    """Return the methods with ablations, each followed by these."""
     bases = dict.fromkeys(method.base for method in methods.values() if method.base is not None)
-    return [
-        name
-        for base in bases
-        for name in (base, *(n for n, r in methods.items() if r.base == base))
-    ]
+    return [name for base in bases for name in (base, *(n for n, r in methods.items() if r.base == base))]
 
 
-def uncertainty_rows(board: Board, split: str, methods: Sequence[str]) -> Rows:
-    """Coverage of the intervals of those methods that tell their uncertainty."""
-    levels = tuple(f"within {level:.0%}" for level in LEVELS)
-    rows: Rows = [("method", "family", *levels, "mean sigma", "log likelihood")]
+def uncertainty_table(board: Board, split: str, methods: Sequence[str]) -> Table:
+    """Return the coverage of the intervals of those methods that tell their uncertainty."""
+    levels = (f"within {level:.0%}" for level in LEVELS)
+    rows = []
     for method in methods:
-        for family in board.families(split):
-            known = [s.uncertainty for s in board.find(split, family, method) if s.uncertainty]
-            if not known:
-                continue
-            covered = zip(*(u.coverage for u in known), strict=True)
-            sigma = Spread.of([u.mean_sigma for u in known])
-            likelihood = Spread.of([u.log_likelihood for u in known])
-            cells = (*map(Spread.of, covered), sigma, likelihood)
-            rows.append((method, family, *map(str, cells)))
-    return rows
+        for family in families_of(board, split):
+            found = board[split, family, method]
+            if not np.isnan(found["mean_sigma"].mean):
+                rows.append((method, family, *(str(found[name]) for name in UNCERTAINTY)))
+    return Table(("method", "family", *levels, "mean sigma", "log likelihood"), rows)
 
 
-def score_numbers(board: Board) -> Rows:
-    """Everything: each split, method, family, fold and seed."""
-    names = tuple(board.scores[0].metrics.to_dict())
-    levels = tuple(f"coverage_{level:.0%}".rstrip("%") for level in LEVELS)
-    extra = (*levels, "mean_sigma", "log_likelihood")
-    rows: Rows = [("split", "method", "seed", "family", "fold", "fit_seconds", *names, *extra)]
-    for s in board.scores:
-        u = s.uncertainty
-        found = (float("nan"),) * len(extra)
-        if u is not None:
-            found = (*u.coverage, u.mean_sigma, u.log_likelihood)
-        fold = ALL if s.fold is None else s.fold
-        values = s.metrics.to_dict().values()
-        rows.append((s.split, s.method, s.seed, s.family, fold, s.seconds, *values, *found))
-    return rows
-
-
-def latex(rows: Rows, caption: str) -> str:
-    """A table for `\\usepackage{booktabs}`."""
-    header, *body = ([_latex_cell(str(cell)) for cell in row] for row in rows)
-    lines = [" & ".join(row) + r" \\" for row in (header, *body)]
-    return "\n".join(
-        (
-            r"\begin{table}",
-            rf"\caption{{{_latex_cell(caption)}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-        )
+def latex(table: Table, caption: str) -> str:
+    """Return a table for `\\usepackage{booktabs}`."""
+    header, *rows = ([_latex_cell(str(cell)) for cell in row] for row in (table.header, *table.rows))
+    text: str = pd.DataFrame(rows, columns=header).to_latex(
+        index=False, caption=_latex_cell(caption), column_format="l" + "r" * (len(header) - 1)
     )
+    return text.rstrip()
 
 
 def _latex_cell(text: str) -> str:

@@ -6,34 +6,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.encoding import Encoded, NetlistFeatures
-from costmodel.inference.evaluate import predict, turn_routes
+from costmodel.inference.forward import predict, turn_routes
 from costmodel.inference.rounds import tell_units
-from costmodel.inference.state import (
-    LongArray,
-    Routes,
-    Rows,
-    Scratch,
-    Wiring,
-    empty_routes,
-    empty_rows,
-    empty_scratch,
-    wiring_of,
-)
-from costmodel.inference.vectors import IntArray
-from costmodel.inference.weights import Weights, facts_of, weights_of
-from costmodel.networks.flow import FlowNetwork
-from placer.hot import hot_loop
-
-FloatArray = NDArray[np.float64]
+from costmodel.inference.state import Inference, empty_routes, open_inference
+from costmodel.networks import FlowNetwork
+from placer.base import FloatArray, IntArray, LongArray, hot_loop
+from placer.netlist import connect
 
 
-def predict_encoded(
-    networks: Sequence[FlowNetwork], features: NetlistFeatures, encoded: Encoded
-) -> FloatArray:
-    """Log throughput and log sigma of all decisions by each network [num_decisions, M, 2]."""
+def predict_encoded(networks: Sequence[FlowNetwork], features: NetlistFeatures, encoded: Encoded) -> FloatArray:
+    """Return log throughput and log sigma by decision and network [num_decisions, M, 2]."""
     result = np.zeros((len(encoded), len(networks), 2))
     if not len(encoded):
         return result
@@ -43,10 +27,10 @@ def predict_encoded(
         num_visits=int(np.diff(encoded.visit_start).max()),
         max_hops=int(encoded.end_hops.max(initial=0)),
     )
-    full = FullPass(networks, features, room)
+    net = open_pass(networks, features, room)
     predict_all(
-        *full.state, encoded.visit_start, encoded.visit_flow, encoded.visit_lane,
-        encoded.visit_before, encoded.lane_start, encoded.lane_kind, encoded.lane_link,
+        net, encoded.visit_start, encoded.visit_flow, encoded.visit_lane, encoded.visit_before,
+        encoded.lane_start, encoded.lane_kind, encoded.lane_link,
         encoded.end_hops, result,
     )  # fmt: skip
     if networks[0].config.rules:
@@ -63,31 +47,20 @@ class Room(NamedTuple):
     max_hops: int
 
 
-class FullPass:
-    """What a full pass over the decisions of one netlist works on."""
-
-    def __init__(
-        self, networks: Sequence[FlowNetwork], features: NetlistFeatures, room: Room
-    ) -> None:
-        weights, wiring = weights_of(networks, room.max_hops), wiring_of(features)
-        lanes = np.zeros(room.num_lanes, np.int32)
-        routes = empty_routes(
-            lanes, lanes.copy(), np.zeros(len(features.flow), np.int64), room.num_visits,
-            len(features.end_unit),
-        )  # fmt: skip
-        rows = empty_rows(weights, wiring, room.num_lanes, facts_of(networks, features))
-        scratch = empty_scratch(weights, wiring, room.num_lanes, room.num_links)
-        tell_units(weights, rows, scratch)
-        self.state = weights, wiring, routes, rows, scratch
+def open_pass(networks: Sequence[FlowNetwork], features: NetlistFeatures, room: Room) -> Inference:
+    """Return what full passes over the decisions of one netlist work on."""
+    lanes, starts = np.zeros(room.num_lanes, np.int32), np.zeros(len(features.flow), np.int64)
+    ends = features.flow_source, features.end_flow, features.end_unit
+    flows = connect(*ends, np.zeros_like(starts), len(features.unit))  # tokens do not matter
+    routes = empty_routes(lanes, lanes.copy(), starts, room.num_visits, len(features.end_unit))
+    net = open_inference(networks, features, flows, routes, room.num_links, room.max_hops)
+    tell_units(net)
+    return net
 
 
 @hot_loop
 def predict_all(
-    weights: Weights,
-    wiring: Wiring,
-    routes: Routes,
-    rows: Rows,
-    scratch: Scratch,
+    net: Inference,
     visit_start: LongArray,
     visit_flow: IntArray,
     visit_lane: IntArray,
@@ -98,6 +71,8 @@ def predict_all(
     end_hops: IntArray,
     result: FloatArray,
 ) -> None:
+    """Predict decisions one after the other; `Encoded` explains the arrays."""
+    routes, scratch = net.routes, net.scratch
     num_flows = len(routes.start)
     for d in range(len(end_hops)):
         routes.visits[:] = 0
@@ -117,5 +92,5 @@ def predict_all(
         for flow in range(num_flows):
             scratch.changed[flow] = flow
         scratch.num_changed[0] = num_flows
-        turn_routes(routes, scratch)
-        predict(weights, wiring, routes, rows, scratch, 0.0, result[d])
+        turn_routes(net)
+        predict(net, 0.0, result[d])

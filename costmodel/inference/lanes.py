@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.inference.compiling import inlined, internal
 from costmodel.inference.layers import is_near, normalise
-from costmodel.inference.state import Routes, Rows, Scratch
-from costmodel.inference.vectors import (
-    PART,
-    add,
-    dense,
-    larger,
-    load,
-    splat,
-    store,
-)
-from costmodel.inference.weights import Weights
+from costmodel.inference.state import Inference
+from costmodel.inference.vectors import PART, add, dense, larger, load, splat, store
+from placer.base import inlined, internal
 
 _ZERO = np.float32(0.0)
 _LANES = 0  # column of `Rows.num`
 
 
 @inlined
-def _mark_lanes(routes: Routes, scratch: Scratch, level: int) -> None:
-    """Which lanes and links are told something new by the level before."""
+def _mark_lanes(net: Inference, level: int) -> None:
+    """Mark the lanes and links that are told something new by the level before."""
+    routes, scratch = net.routes, net.scratch
     here, was = scratch.new_lane[level & 1], scratch.new_lane[1 - (level & 1)]
     new_flow, new_link = scratch.new_flow[1 - (level & 1)], scratch.new_link
     for lane in range(len(here)):
@@ -45,10 +37,9 @@ def _mark_lanes(routes: Routes, scratch: Scratch, level: int) -> None:
 
 
 @inlined
-def _sum_lanes(
-    routes: Routes, rows: Rows, scratch: Scratch, member: int, level: int, num_lanes: int
-) -> None:
-    """What the listed lanes are told, summed up in `lane_sum`; other rows of it mean nothing."""
+def _sum_lanes(net: Inference, member: int, level: int, num_lanes: int) -> None:
+    """Sum what the listed lanes are told in `lane_sum`; other rows of it mean nothing."""
+    routes, rows, scratch = net.routes, net.rows, net.scratch
     deep = scratch.lane_sum.shape[1] // PART
     tell, side_of = rows.lane_tell[member, level - 1], rows.lane_side[member, level - 1]
     flow_tell, flow_side = rows.flow_to_lane[member, level - 1], rows.flow_side[member, level - 1]
@@ -88,12 +79,10 @@ def _sum_lanes(
 
 
 @internal
-def exchange_lanes(
-    weights: Weights, routes: Routes, rows: Rows, scratch: Scratch, member: int, level: int,
-    tolerance: float,
-) -> None:  # fmt: skip
-    """Lanes from level - 1 to `level`: h <- norm(h + relu(V h + messages))."""
-    _mark_lanes(routes, scratch, level)
+def exchange_lanes(net: Inference, member: int, level: int, tolerance: float) -> None:
+    """Take lanes from level - 1 to `level`: h <- norm(h + relu(V h + messages))."""
+    weights, routes, rows, scratch = net.weights, net.routes, net.rows, net.scratch
+    _mark_lanes(net, level)
     new, listed = scratch.new_lane[level & 1], rows.lanes[member, level]
     num = 0
     for lane in range(len(new)):
@@ -102,7 +91,7 @@ def exchange_lanes(
             scratch.new_link[routes.lane_link[lane]] = 1
             listed[num] = lane
             num += 1
-    _sum_lanes(routes, rows, scratch, member, level, num)
+    _sum_lanes(net, member, level, num)
     before, here = rows.lane[member, level - 1], rows.lane[member, level]
     side_before, side_here = rows.lane_side[member, level - 1], rows.lane_side[member, level]
     norm, lane_sum, kept = weights.lane_norm[member, level - 1], scratch.lane_sum, 0
@@ -114,11 +103,7 @@ def exchange_lanes(
             store(lane_sum, lane, part, add(load(before, old, part), larger(splat(_ZERO), told)))
         row = 2 * lane + 1 - side_here[lane]
         normalise(lane_sum, lane, norm, weights.lane_width, here, row)
-        if (
-            tolerance > 0
-            and not scratch.on_route[lane]
-            and is_near(here, row, row ^ 1, weights.lane_width, tolerance)
-        ):
+        if tolerance > 0 and not scratch.on_route[lane] and is_near(here, row, row ^ 1, weights.lane_width, tolerance):
             new[lane] = 0
             continue
         side_here[lane] = 1 - side_here[lane]
@@ -126,14 +111,13 @@ def exchange_lanes(
         kept += 1
     rows.num[member, level, _LANES] = kept
     if level < rows.lane_tell.shape[1]:
-        tell_lanes(weights, rows, scratch, member, level, kept)
+        tell_lanes(net, member, level, kept)
 
 
 @inlined
-def tell_lanes(
-    weights: Weights, rows: Rows, scratch: Scratch, member: int, level: int, num_lanes: int
-) -> None:
-    """What the lanes in `lane_ids` tell others at a level."""
+def tell_lanes(net: Inference, member: int, level: int, num_lanes: int) -> None:
+    """Work out what the lanes in `lane_ids` tell others at a level."""
+    weights, rows, scratch = net.weights, net.rows, net.scratch
     dense(
         rows.lane[member, level], scratch.lane_ids, weights.lane_tell[member, level],
         weights.lane_tell_bias[member, level], rows.lane_tell[member, level], scratch.lane_ids,

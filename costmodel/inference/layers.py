@@ -6,28 +6,15 @@ import math
 
 import numpy as np
 
-from costmodel.inference.compiling import inlined
-from costmodel.inference.vectors import (
-    PART,
-    FloatArray,
-    add,
-    larger,
-    load,
-    multiply_add,
-    splat,
-    store,
-    subtract,
-    total,
-)
+from costmodel.inference.vectors import PART, add, larger, load, multiply_add, splat, store, subtract, total
+from placer.base import SingleArray, inlined
 
 _EPSILON = 1e-5  # of torch's LayerNorm
 _ZERO = np.float32(0.0)
 
 
 @inlined
-def normalise(
-    x: FloatArray, x_row: int, norm: FloatArray, width: int, y: FloatArray, y_row: int
-) -> None:
+def normalise(x: SingleArray, x_row: int, norm: SingleArray, width: int, y: SingleArray, y_row: int) -> None:
     """y = (x - mean(x)) / deviation(x) * scale + shift over the first `width` columns."""
     num_parts = norm.shape[1] // PART
     sums = splat(_ZERO)
@@ -49,7 +36,7 @@ def normalise(
 
 
 @inlined
-def is_near(rows: FloatArray, first: int, second: int, width: int, tolerance: float) -> bool:
+def is_near(rows: SingleArray, first: int, second: int, width: int, tolerance: float) -> bool:
     """Whether two rows differ by at most `tolerance`, root mean square."""
     squares = splat(_ZERO)
     for part in range(rows.shape[1] // PART):
@@ -59,9 +46,7 @@ def is_near(rows: FloatArray, first: int, second: int, width: int, tolerance: fl
 
 
 @inlined
-def layer_of_row(
-    x: FloatArray, x_row: int, w: FloatArray, bias: FloatArray, y: FloatArray, y_row: int
-) -> None:
+def layer_of_row(x: SingleArray, x_row: int, w: SingleArray, bias: SingleArray, y: SingleArray, y_row: int) -> None:
     """relu(bias + x @ w) for one row."""
     num_parts = w.shape[1] // PART
     for part in range(num_parts):
@@ -76,7 +61,7 @@ def layer_of_row(
 
 
 @inlined
-def head_of_row(x: FloatArray, x_row: int, heads: FloatArray, head: int) -> float:
+def head_of_row(x: SingleArray, x_row: int, heads: SingleArray, head: int) -> float:
     sums = splat(_ZERO)
     for part in range(heads.shape[1] // PART):
         sums = multiply_add(load(x, x_row, part), load(heads, head, part), sums)

@@ -10,38 +10,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.inference.compiling import inlined, internal
 from costmodel.inference.layers import is_near, normalise
-from costmodel.inference.state import Routes, Rows, Scratch, Wiring
-from costmodel.inference.vectors import (
-    PART,
-    FloatArray,
-    IntArray,
-    add,
-    dense,
-    larger,
-    load,
-    splat,
-    store,
-)
-from costmodel.inference.weights import Weights
-from placer.hot import hot_loop
+from costmodel.inference.state import Inference, Scratch
+from costmodel.inference.vectors import PART, add, dense, larger, load, splat, store
+from placer.base import IntArray, SingleArray, hot_loop, inlined, internal
 
 _ZERO = np.float32(0.0)
 _FLOWS, _UNITS = 1, 2  # columns of `Rows.num`
 
 
 @inlined
-def _reads_news(
-    wiring: Wiring, routes: Routes, scratch: Scratch, flow: int, level: int
-) -> np.uint8:
-    """1: something that a flow reads has changed. Without branches but for the loops."""
+def _reads_news(net: Inference, flow: int, level: int) -> np.uint8:
+    """Return 1 if something that a flow reads has changed; no branches but for the loops."""
+    flows, routes, scratch = net.flows, net.routes, net.scratch
     new_lane, new_unit = scratch.new_lane[level & 1], scratch.new_unit[1 - (level & 1)]
     # Flows with new routes are new at all levels.
     news: np.uint8 = scratch.new_flow[1 - (level & 1), flow]
-    news |= new_unit[wiring.flow_source[flow]]
-    for end in range(wiring.end_start[flow], wiring.end_start[flow + 1]):
-        news |= new_unit[wiring.end_unit[end]]
+    news |= new_unit[flows.source[flow]]
+    for end in range(flows.target_start[flow], flows.target_start[flow + 1]):
+        news |= new_unit[flows.targets[end]]
     side, start = routes.side[flow], routes.start[flow]
     for visit in range(start, start + routes.size[side, flow]):
         news |= new_lane[routes.lane[side, visit]]
@@ -49,11 +36,9 @@ def _reads_news(
 
 
 @inlined
-def _gather_flow(
-    weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch, member: int,
-    level: int, flow: int, entry: int,
-) -> None:  # fmt: skip
-    """Itself, largest end, sum of lanes, largest lane, side by side in row `entry` of `x`."""
+def _gather_flow(net: Inference, member: int, level: int, flow: int, entry: int) -> None:
+    """Write itself, largest end, sum of lanes and largest lane to row `entry` of `x`."""
+    weights, flows, routes, rows, scratch = net
     x, side = scratch.x, routes.side[flow]
     wide, deep = rows.flow.shape[3] // PART, rows.lane.shape[3] // PART
     own, units = rows.flow[member, level - 1], rows.unit_to_flow[member, level - 1]
@@ -62,11 +47,10 @@ def _gather_flow(
     for part in range(wide):
         store(x, entry, part, load(own, row, part))
         largest = splat(_ZERO)
-        for end in range(wiring.end_start[flow], wiring.end_start[flow + 1]):
-            unit = wiring.end_unit[end]
+        for end in range(flows.target_start[flow], flows.target_start[flow + 1]):
+            unit = flows.targets[end]
             told = add(
-                load(units, 2 * unit + unit_side[unit], wide + part),
-                load(hop_rows, routes.hops[side, end], part),
+                load(units, 2 * unit + unit_side[unit], wide + part), load(hop_rows, routes.hops[side, end], part)
             )
             largest = larger(largest, told)  # and with 0: the rectifier
         store(x, entry, wide + part, largest)
@@ -84,16 +68,14 @@ def _gather_flow(
 
 
 @internal
-def exchange_flows(
-    weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch, member: int,
-    level: int, tolerance: float,
-) -> None:  # fmt: skip
-    """Flows from level - 1 to `level`: h <- norm(h + W relu(V h + messages))."""
+def exchange_flows(net: Inference, member: int, level: int, tolerance: float) -> None:
+    """Take flows from level - 1 to `level`: h <- norm(h + W relu(V h + messages))."""
+    weights, flows, rows, scratch = net.weights, net.flows, net.rows, net.scratch
     new, listed, num = scratch.new_flow[level & 1], rows.flows[member, level], 0
     for flow in range(len(new)):
-        new[flow] = _reads_news(wiring, routes, scratch, flow, level)
+        new[flow] = _reads_news(net, flow, level)
         if new[flow]:
-            _gather_flow(weights, wiring, routes, rows, scratch, member, level, flow, num)
+            _gather_flow(net, member, level, flow, num)
             listed[num] = flow
             num += 1
     y, order, number = scratch.y, scratch.in_order, level - 1
@@ -104,7 +86,7 @@ def exchange_flows(
     sources, unit_side = rows.unit_to_flow[member, number], rows.unit_side[member, number]
     wide = y.shape[1] // PART
     for entry in range(num):
-        unit = wiring.flow_source[listed[entry]]
+        unit = flows.source[listed[entry]]
         for part in range(wide):
             told = load(sources, 2 * unit + unit_side[unit], part)
             store(y, entry, part, larger(splat(_ZERO), add(load(y, entry, part), told)))
@@ -132,11 +114,11 @@ def exchange_flows(
 
 @inlined
 def _settle(
-    before: FloatArray, side_before: IntArray, here: FloatArray, side_here: IntArray,
-    norm: FloatArray, width: int, listed: IntArray, num: int, new: IntArray, scratch: Scratch,
+    before: SingleArray, side_before: IntArray, here: SingleArray, side_here: IntArray,
+    norm: SingleArray, width: int, listed: IntArray, num: int, new: IntArray, scratch: Scratch,
     tolerance: float, is_flow: bool,
 ) -> int:  # fmt: skip
-    """norm(row before + z) for the listed nodes; how many changed and are still listed."""
+    """Take norm(row before + z) of the listed nodes; return how many changed and stay listed."""
     z, wide, kept = scratch.z, norm.shape[1] // PART, 0
     for entry in range(num):
         node = listed[entry]
@@ -155,11 +137,9 @@ def _settle(
 
 
 @internal
-def exchange_units(
-    weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch, member: int,
-    level: int, tolerance: float,
-) -> None:  # fmt: skip
-    """Units from level - 1 to `level`: h <- norm(h + W relu(V h + messages))."""
+def exchange_units(net: Inference, member: int, level: int, tolerance: float) -> None:
+    """Take units from level - 1 to `level`: h <- norm(h + W relu(V h + messages))."""
+    weights, flows, rows, scratch = net.weights, net.flows, net.rows, net.scratch
     new, was = scratch.new_unit[level & 1], scratch.new_unit[1 - (level & 1)]
     new_flow, number = scratch.new_flow[level & 1], level - 1
     is_fresh = scratch.is_fresh[0]
@@ -167,13 +147,13 @@ def exchange_units(
         new[unit] = was[unit] | is_fresh
     for flow in range(len(new_flow)):
         if new_flow[flow]:
-            new[wiring.flow_source[flow]] = 1
-            for end in range(wiring.end_start[flow], wiring.end_start[flow + 1]):
-                new[wiring.end_unit[end]] = 1
+            new[flows.source[flow]] = 1
+            for end in range(flows.target_start[flow], flows.target_start[flow + 1]):
+                new[flows.targets[end]] = 1
     listed, num = rows.units[member, level], 0
     for unit in range(len(new)):
         if new[unit]:
-            _gather_unit(weights, wiring, routes, rows, scratch, member, level, unit, num)
+            _gather_unit(net, member, level, unit, num)
             listed[num] = unit
             num += 1
     y, order, wide = scratch.y, scratch.in_order, scratch.y.shape[1] // PART
@@ -181,14 +161,14 @@ def exchange_units(
         scratch.x, order, weights.unit_in[member, number], weights.unit_in_bias[member, number],
         y, order, num,
     )  # fmt: skip
-    flows, flow_side = rows.flow_to_unit[member, number], rows.flow_side[member, level]
+    told_by, flow_side = rows.flow_to_unit[member, number], rows.flow_side[member, level]
     for entry in range(num):
         unit = listed[entry]
         for part in range(wide):
             told = load(y, entry, part)
-            for place in range(wiring.write_start[unit], wiring.write_start[unit + 1]):
-                flow = wiring.write_flows[place]
-                told = add(told, load(flows, 2 * flow + flow_side[flow], wide + part))
+            for place in range(flows.write_start[unit], flows.write_start[unit + 1]):
+                flow = flows.write_flows[place]
+                told = add(told, load(told_by, 2 * flow + flow_side[flow], wide + part))
             store(y, entry, part, larger(splat(_ZERO), told))
     dense(
         y, order, weights.unit_out[member, number], weights.unit_out_bias[member, number],
@@ -208,23 +188,21 @@ def exchange_units(
 
 
 @inlined
-def _gather_unit(
-    weights: Weights, wiring: Wiring, routes: Routes, rows: Rows, scratch: Scratch, member: int,
-    level: int, unit: int, entry: int,
-) -> None:  # fmt: skip
-    """Itself, sum of ends, largest end, side by side in row `entry` of `x`."""
+def _gather_unit(net: Inference, member: int, level: int, unit: int, entry: int) -> None:
+    """Write itself, sum of ends and largest end side by side to row `entry` of `x`."""
+    weights, flows, routes, rows, scratch = net
     x, wide = scratch.x, rows.unit.shape[3] // PART
-    own, flows = rows.unit[member, level - 1], rows.flow_to_unit[member, level - 1]
+    own, told_by = rows.unit[member, level - 1], rows.flow_to_unit[member, level - 1]
     flow_side, hop_rows = rows.flow_side[member, level], weights.unit_hops[member, level - 1]
     row = 2 * unit + rows.unit_side[member, level - 1, unit]
     for part in range(wide):
         store(x, entry, part, load(own, row, part))
         sums = largest = splat(_ZERO)
-        for place in range(wiring.read_start[unit], wiring.read_start[unit + 1]):
-            end = wiring.read_ends[place]
-            flow = wiring.end_flow[end]
+        for place in range(flows.read_start[unit], flows.read_start[unit + 1]):
+            end = flows.read_ends[place]
+            flow = flows.end_flow[end]
             told = add(
-                load(flows, 2 * flow + flow_side[flow], part),
+                load(told_by, 2 * flow + flow_side[flow], part),
                 load(hop_rows, routes.hops[routes.side[flow], end], part),
             )
             told = larger(splat(_ZERO), told)
@@ -234,8 +212,9 @@ def _gather_unit(
 
 
 @hot_loop
-def tell_units(weights: Weights, rows: Rows, scratch: Scratch) -> None:
-    """What units tell others before the first round; no decision changes it."""
+def tell_units(net: Inference) -> None:
+    """Work out what units tell others before the first round; no decision changes it."""
+    weights, rows, scratch = net.weights, net.rows, net.scratch
     num_units = rows.unit_side.shape[2]
     for unit in range(num_units):
         scratch.ids[unit] = 2 * unit

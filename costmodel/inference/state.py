@@ -1,4 +1,4 @@
-"""What compiled inference works on: who is connected, the routes, and what every node knows.
+"""What compiled inference works on: the routes, and what every node knows.
 
 Everything that a change of the decision changes has two *sides*. A change writes the other side of
 what it touches and turns it over; to take the change back, it is turned back. Nothing is copied,
@@ -7,30 +7,17 @@ and nothing is summed up over many changes, so there is nothing that could drift
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.encoding import NetlistFeatures
-from costmodel.inference.vectors import FloatArray, IntArray, aligned_zeros
-from costmodel.inference.weights import Facts, Weights
-
-LongArray = NDArray[np.int64]
-ByteArray = NDArray[np.uint8]
-
-
-class Wiring(NamedTuple):
-    """Units and flows of a netlist. An end is a (flow, target) pair."""
-
-    flow_source: IntArray  # [num_flows]
-    end_start: LongArray  # [num_flows + 1] ends of a flow
-    end_flow: IntArray  # [num_ends]
-    end_unit: IntArray  # [num_ends]
-    read_start: LongArray  # [num_units + 1] into `read_ends`
-    read_ends: LongArray  # [num_ends] ends at a unit
-    write_start: LongArray  # [num_units + 1] into `write_flows`
-    write_flows: LongArray  # [num_flows] flows that begin at a unit
+from costmodel.inference.vectors import aligned_zeros
+from costmodel.inference.weights import Facts, Weights, facts_of, weights_of
+from costmodel.networks import FlowNetwork
+from placer.base import ByteArray, IntArray, LongArray, SingleArray
+from placer.netlist import Flows
 
 
 class Routes(NamedTuple):
@@ -50,14 +37,14 @@ class Routes(NamedTuple):
 class Rows(NamedTuple):
     """What nodes know at each level, by member of the ensemble; row 2 i + side counts."""
 
-    lane: FloatArray  # [M, rounds + 1, 2 num_lanes, D]
-    lane_tell: FloatArray  # [M, rounds, 2 num_lanes, 3 D]
-    flow: FloatArray  # [M, rounds + 1, 2 num_flows, W]
-    flow_to_lane: FloatArray  # [M, rounds, 2 num_flows, 2 D]
-    flow_to_unit: FloatArray  # [M, rounds, 2 num_flows, 2 W]
-    unit: FloatArray  # [M, rounds + 1, 2 num_units, W]
-    unit_to_flow: FloatArray  # [M, rounds, 2 num_units, 2 W]
-    flow_static: FloatArray  # [M, num_flows, W] first layer of level 0, without hops
+    lane: SingleArray  # [M, rounds + 1, 2 num_lanes, D]
+    lane_tell: SingleArray  # [M, rounds, 2 num_lanes, 3 D]
+    flow: SingleArray  # [M, rounds + 1, 2 num_flows, W]
+    flow_to_lane: SingleArray  # [M, rounds, 2 num_flows, 2 D]
+    flow_to_unit: SingleArray  # [M, rounds, 2 num_flows, 2 W]
+    unit: SingleArray  # [M, rounds + 1, 2 num_units, W]
+    unit_to_flow: SingleArray  # [M, rounds, 2 num_units, 2 W]
+    flow_static: SingleArray  # [M, num_flows, W] first layer of level 0, without hops
     lane_side: IntArray  # [M, rounds + 1, num_lanes]
     flow_side: IntArray  # [M, rounds + 1, num_flows]
     unit_side: IntArray  # [M, rounds + 1, num_units]
@@ -83,33 +70,44 @@ class Scratch(NamedTuple):
     new_flow: ByteArray  # [2, num_flows]
     new_unit: ByteArray  # [2, num_units]
     new_link: ByteArray  # [num_links]
-    lane_sum: FloatArray  # [num_lanes, D]
-    link_sum: FloatArray  # [num_links, D]
-    x: FloatArray  # [rows, inputs of a layer]
-    y: FloatArray  # [rows, W]
-    z: FloatArray  # [rows, W]
+    lane_sum: SingleArray  # [num_lanes, D]
+    link_sum: SingleArray  # [num_links, D]
+    x: SingleArray  # [rows, inputs of a layer]
+    y: SingleArray  # [rows, W]
+    z: SingleArray  # [rows, W]
     lane_ids: IntArray  # [num_lanes]
     ids: IntArray  # [rows]
     in_order: IntArray  # [rows] 0, 1, 2, ...
-    pooled: FloatArray  # [1, 2 (2 W + D)]
-    hidden: FloatArray  # [3, 2 W]
+    pooled: SingleArray  # [1, 2 (2 W + D)]
+    hidden: SingleArray  # [3, 2 W]
 
 
-def wiring_of(features: NetlistFeatures) -> Wiring:
-    num_units, num_flows = len(features.unit), len(features.flow)
-    read_start, read_ends = _grouped(features.end_unit, num_units)
-    write_start, write_flows = _grouped(features.flow_source, num_units)
-    end_start, _ = _grouped(features.end_flow, num_flows)
-    return Wiring(
-        features.flow_source, end_start, features.end_flow, features.end_unit, read_start,
-        read_ends, write_start, write_flows,
-    )  # fmt: skip
+class Inference(NamedTuple):
+    """Everything that compiled inference works on."""
+
+    weights: Weights
+    flows: Flows
+    routes: Routes
+    rows: Rows
+    scratch: Scratch
 
 
-def empty_routes(
-    lane_kind: IntArray, lane_link: IntArray, start: LongArray, num_visits: int, num_ends: int
-) -> Routes:
-    """No flow has a route yet."""
+def open_inference(
+    networks: Sequence[FlowNetwork],
+    features: NetlistFeatures,
+    flows: Flows,
+    routes: Routes,
+    num_links: int,
+    max_hops: int,
+) -> Inference:
+    """Return what is known of a netlist while no flow has a route yet."""
+    weights, num_lanes = weights_of(networks, max_hops), len(routes.lane_kind)
+    rows = _empty_rows(weights, flows, num_lanes, facts_of(networks, features))
+    return Inference(weights, flows, routes, rows, _empty_scratch(weights, flows, num_lanes, num_links))
+
+
+def empty_routes(lane_kind: IntArray, lane_link: IntArray, start: LongArray, num_visits: int, num_ends: int) -> Routes:
+    """Return routes while no flow has one yet."""
     num_flows = len(start)
     return Routes(
         lane_kind=lane_kind,
@@ -124,11 +122,11 @@ def empty_routes(
     )
 
 
-def empty_rows(weights: Weights, wiring: Wiring, num_lanes: int, facts: Facts) -> Rows:
-    """Nothing is known but the facts of the netlist."""
+def _empty_rows(weights: Weights, flows: Flows, num_lanes: int, facts: Facts) -> Rows:
+    """Return what is known before any decision: the facts of the netlist."""
     members, rounds, deep, _ = weights.lane_tell.shape
     wide = weights.body.shape[2]
-    num_units, num_flows = len(wiring.read_start) - 1, len(wiring.flow_source)
+    num_units, num_flows = len(flows.read_start) - 1, len(flows.source)
     unit = aligned_zeros(members, rounds + 1, 2 * num_units, wide)
     unit[:, 0, ::2] = facts.unit
     return Rows(
@@ -150,9 +148,10 @@ def empty_rows(weights: Weights, wiring: Wiring, num_lanes: int, facts: Facts) -
     )
 
 
-def empty_scratch(weights: Weights, wiring: Wiring, num_lanes: int, num_links: int) -> Scratch:
+def _empty_scratch(weights: Weights, flows: Flows, num_lanes: int, num_links: int) -> Scratch:
+    """Return room to work out what a change does."""
     deep, wide = weights.lane_tell.shape[2], weights.body.shape[2]
-    num_units, num_flows = len(wiring.read_start) - 1, len(wiring.flow_source)
+    num_units, num_flows = len(flows.read_start) - 1, len(flows.source)
     rows = max(num_units, num_flows, num_lanes)
     return Scratch(
         is_fresh=np.ones(1, np.uint8),
@@ -177,9 +176,3 @@ def empty_scratch(weights: Weights, wiring: Wiring, num_lanes: int, num_links: i
         pooled=aligned_zeros(1, 2 * (2 * wide + deep)),
         hidden=aligned_zeros(3, 2 * wide),
     )
-
-
-def _grouped(keys: IntArray, num_groups: int) -> tuple[LongArray, LongArray]:
-    """Start of each group, and the numbers of its members in order."""
-    start = np.searchsorted(np.sort(keys), np.arange(num_groups + 1)).astype(np.int64)
-    return start, np.argsort(keys, kind="stable").astype(np.int64)

@@ -15,12 +15,9 @@ import numpy as np
 from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
-from numpy.typing import NDArray
 
-from placer.hot import hot_loop
+from placer.base import IntArray, SingleArray, hot_loop
 
-FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int32]
 Vector = Any  # in compiled code
 
 # numba's stubs take what a function emits for what it does.
@@ -54,7 +51,7 @@ def padded(width: int) -> int:
     return -(-width // PART) * PART
 
 
-def aligned_zeros(*shape: int) -> FloatArray:
+def aligned_zeros(*shape: int) -> SingleArray:
     """Zeros, with the first number of every row at the start of a cache line."""
     size = int(np.prod(shape))
     room = np.zeros(size + _ALIGNMENT // 4, np.float32)
@@ -81,9 +78,7 @@ def _part(context: Any, builder: Any, kind: Any, array: Any, row: Any, part: Any
 
 
 def _splat(builder: Any, number: Any) -> Any:
-    first = builder.insert_element(
-        ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0)
-    )
+    first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), PART), [0] * PART)
     return builder.shuffle_vector(first, first, zeros)
 
@@ -199,17 +194,12 @@ def _block_product(num_parts: int) -> Callable[..., None]:
                 return builder.sext(builder.load(pointer), _LONG)
 
             parts = [builder.add(part_, ir.Constant(_LONG, p)) for p in range(num_parts)]
-            first = [
-                builder.load(_part(context, builder, bias, bias_, None, p), align=4) for p in parts
-            ]
+            first = [builder.load(_part(context, builder, bias, bias_, None, p), align=4) for p in parts]
             sums = [[cgutils.alloca_once_value(builder, f) for f in first] for _ in range(_AT_ONCE)]
             x_rows = [id_of(x_ids, x_ids_, number) for number in range(_AT_ONCE)]
             depth = builder.extract_value(context.make_array(w)(context, builder, w_).shape, 0)
             with cgutils.for_range(builder, depth) as loop:
-                weights = [
-                    builder.load(_part(context, builder, w, w_, loop.index, p), align=4)
-                    for p in parts
-                ]
+                weights = [builder.load(_part(context, builder, w, w_, loop.index, p), align=4) for p in parts]
                 for x_row, row_sums in zip(x_rows, sums, strict=True):
                     pointer = _entry(context, builder, x, x_, x_row, loop.index)
                     pointer = builder.bitcast(pointer, _FLOAT.as_pointer())
@@ -234,13 +224,7 @@ _one_part, _two_parts, _three_parts = (_block_product(number) for number in (1, 
 
 @hot_loop
 def dense(
-    x: FloatArray,
-    x_ids: IntArray,
-    w: FloatArray,
-    bias: FloatArray,
-    y: FloatArray,
-    y_ids: IntArray,
-    num_rows: int,
+    x: SingleArray, x_ids: IntArray, w: SingleArray, bias: SingleArray, y: SingleArray, y_ids: IntArray, num_rows: int
 ) -> None:
     """y[y_ids[i]] = bias + x[x_ids[i]] @ w for i below `num_rows`.
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from costmodel.encoding import NetlistFeatures
-from costmodel.inference.vectors import FloatArray, aligned_zeros, padded
-from costmodel.networks.flow import FlowNetwork, LaneUpdate, Pooling, Round
-from placer.errors import InputError
+from costmodel.inference.vectors import aligned_zeros, padded
+from costmodel.networks import FlowNetwork, LaneUpdate, Pooling, Round
+from placer.base import InputError, SingleArray
 
 
 class Weights(NamedTuple):
@@ -31,47 +31,47 @@ class Weights(NamedTuple):
 
     width: int  # columns that count in a row of a unit or a flow
     lane_width: int
-    lane_tell: FloatArray  # [D, 3 D] level r -> itself, the lane before, the next lane
-    lane_tell_bias: FloatArray  # [3 D]
-    lane_norm: FloatArray  # [2, D] scale, shift
-    flow_to_lane: FloatArray  # [W, 2 D] level r -> lanes on its route, all lanes of their links
-    unit_to_flow: FloatArray  # [W, 2 W] level r -> flows that it writes, flows that it reads
-    flow_hops: FloatArray  # [num hops, W] what the distance adds to the latter
-    flow_in: FloatArray  # [2 W + 2 D, W] itself, largest end, sum of lanes, largest lane
-    flow_in_bias: FloatArray  # [W]
-    flow_out: FloatArray  # [W, W]
-    flow_out_bias: FloatArray  # [W]
-    flow_norm: FloatArray  # [2, W]
-    flow_to_unit: FloatArray  # [W, 2 W] level r + 1 -> units that read it, unit that writes it
-    unit_hops: FloatArray  # [num hops, W] what the distance adds to the former
-    unit_in: FloatArray  # [3 W, W] itself, sum of ends, largest end
-    unit_in_bias: FloatArray  # [W]
-    unit_out: FloatArray  # [W, W]
-    unit_out_bias: FloatArray  # [W]
-    unit_norm: FloatArray  # [2, W]
+    lane_tell: SingleArray  # [D, 3 D] level r -> itself, the lane before, the next lane
+    lane_tell_bias: SingleArray  # [3 D]
+    lane_norm: SingleArray  # [2, D] scale, shift
+    flow_to_lane: SingleArray  # [W, 2 D] level r -> lanes on its route, all lanes of their links
+    unit_to_flow: SingleArray  # [W, 2 W] level r -> flows that it writes, flows that it reads
+    flow_hops: SingleArray  # [num hops, W] what the distance adds to the latter
+    flow_in: SingleArray  # [2 W + 2 D, W] itself, largest end, sum of lanes, largest lane
+    flow_in_bias: SingleArray  # [W]
+    flow_out: SingleArray  # [W, W]
+    flow_out_bias: SingleArray  # [W]
+    flow_norm: SingleArray  # [2, W]
+    flow_to_unit: SingleArray  # [W, 2 W] level r + 1 -> units that read it, unit that writes it
+    unit_hops: SingleArray  # [num hops, W] what the distance adds to the former
+    unit_in: SingleArray  # [3 W, W] itself, sum of ends, largest end
+    unit_in_bias: SingleArray  # [W]
+    unit_out: SingleArray  # [W, W]
+    unit_out_bias: SingleArray  # [W]
+    unit_norm: SingleArray  # [2, W]
     # [M, ...]
-    zeros: FloatArray  # [largest width] in place of a bias
-    lane_kind: FloatArray  # [lane kinds, D] level 0 of a lane that one flow uses
-    lane_sharing: FloatArray  # [1, D] what the logarithm of the visits adds
-    first_hops: FloatArray  # [num hops, W] what the farthest end adds to a flow at level 0
-    first_near: FloatArray  # [1, W] what an end next to the source adds
-    flow_second: FloatArray  # [W, W] second layer of flows at level 0
-    flow_second_bias: FloatArray  # [W]
-    pooled: FloatArray  # [2 (2 W + D), 2 W] of mean and largest unit, flow and lane
-    pooled_bias: FloatArray  # [2 W]
-    body: FloatArray  # [2 W, W]
-    body_bias: FloatArray  # [W]
-    sigma_body: FloatArray  # [W, W]
-    sigma_body_bias: FloatArray  # [W]
-    heads: FloatArray  # [2, W] mean, sigma
-    head_bias: FloatArray  # [2]
+    zeros: SingleArray  # [largest width] in place of a bias
+    lane_kind: SingleArray  # [lane kinds, D] level 0 of a lane that one flow uses
+    lane_sharing: SingleArray  # [1, D] what the logarithm of the visits adds
+    first_hops: SingleArray  # [num hops, W] what the farthest end adds to a flow at level 0
+    first_near: SingleArray  # [1, W] what an end next to the source adds
+    flow_second: SingleArray  # [W, W] second layer of flows at level 0
+    flow_second_bias: SingleArray  # [W]
+    pooled: SingleArray  # [2 (2 W + D), 2 W] of mean and largest unit, flow and lane
+    pooled_bias: SingleArray  # [2 W]
+    body: SingleArray  # [2 W, W]
+    body_bias: SingleArray  # [W]
+    sigma_body: SingleArray  # [W, W]
+    sigma_body_bias: SingleArray  # [W]
+    heads: SingleArray  # [2, W] mean, sigma
+    head_bias: SingleArray  # [2]
 
 
 class Facts(NamedTuple):
     """What the members of an ensemble make of a netlist alone."""
 
-    unit: FloatArray  # [M, num_units, W] level 0
-    flow: FloatArray  # [M, num_flows, W] first layer of level 0, without hops
+    unit: SingleArray  # [M, num_units, W] level 0
+    flow: SingleArray  # [M, num_flows, W] first layer of level 0, without hops
 
 
 def weights_of(networks: Sequence[FlowNetwork], max_hops: int) -> Weights:
@@ -101,7 +101,7 @@ def _hop_columns(max_hops: int) -> Tensor:
     return torch.cat((hops / 8, torch.log1p(hops), (hops <= 1).float()), dim=1)
 
 
-def _facts(network: FlowNetwork, features: NetlistFeatures) -> tuple[FloatArray, FloatArray]:
+def _facts(network: FlowNetwork, features: NetlistFeatures) -> tuple[SingleArray, SingleArray]:
     config = network.config
     unit, flow = network.known(torch.from_numpy(features.unit), torch.from_numpy(features.flow))
     unit = network.unit(unit)
@@ -122,8 +122,7 @@ def _member(network: FlowNetwork, hops: Tensor) -> dict[str, NDArray[np.float32]
     rounds = [_round(network, r, hops) for r in range(config.rounds)]
     shapes = _round(_template(network), 0, hops)
     arrays = {
-        name: np.stack([r[name] for r in rounds]) if rounds else shape[None][:0]
-        for name, shape in shapes.items()
+        name: np.stack([r[name] for r in rounds]) if rounds else shape[None][:0] for name, shape in shapes.items()
     }
     first, second = _linear(network.flow, 0), _linear(network.flow, 2)
     hop_weights = first.weight[:, -hops.shape[1] :].T
@@ -177,9 +176,7 @@ def _round(network: FlowNetwork, number: int, hops: Tensor) -> dict[str, NDArray
         "flow_norm": _pad(torch.stack((flow.norm.weight, flow.norm.bias)), 2, wide),
         "flow_to_unit": _beside([unit.flow, unit.writes], wide, wide),
         "unit_hops": _pad(unit.hops(hops), None, wide),
-        "unit_in": _above(
-            [(layer, wide) for layer in (unit.own, unit.reads_sum, unit.reads_max)], 3 * wide, wide
-        ),
+        "unit_in": _above([(layer, wide) for layer in (unit.own, unit.reads_sum, unit.reads_max)], 3 * wide, wide),
         "unit_in_bias": _pad_row(unit.own.bias, wide),
         "unit_out": _pad(unit.out.weight.T, wide, wide),
         "unit_out_bias": _pad_row(unit.out.bias, wide),
@@ -203,10 +200,10 @@ def _lane_round(lane: LaneUpdate | None, wide: int, deep: int) -> dict[str, NDAr
     }
 
 
-def _pooled_weights(network: FlowNetwork, weight: Tensor, wide: int, deep: int) -> FloatArray:
+def _pooled_weights(network: FlowNetwork, weight: Tensor, wide: int, deep: int) -> SingleArray:
     """Rows for mean and largest unit, flow, lane, whatever of it the network reads."""
     config, given = network.config, 0
-    parts: list[FloatArray] = []
+    parts: list[SingleArray] = []
     for width, room in ((config.width, wide), (config.width, wide), (config.lane_width, deep)):
         for pooling in (Pooling.MEAN, Pooling.MAX):
             is_lane = len(parts) >= 4
@@ -223,29 +220,29 @@ def _linear(layers: nn.Sequential, number: int) -> nn.Linear:
     return layer
 
 
-def _beside(layers: Sequence[nn.Linear], rows: int, columns: int) -> FloatArray:
+def _beside(layers: Sequence[nn.Linear], rows: int, columns: int) -> SingleArray:
     """Layers that read the same row."""
     return np.concatenate([_pad(layer.weight.T, rows, columns) for layer in layers], axis=1)
 
 
-def _above(layers: Sequence[tuple[nn.Linear, int]], rows: int, columns: int) -> FloatArray:
+def _above(layers: Sequence[tuple[nn.Linear, int]], rows: int, columns: int) -> SingleArray:
     """Layers whose results are added, with room for what each reads."""
     joined = np.concatenate([_pad(layer.weight.T, room, columns) for layer, room in layers])
     return np.pad(joined, ((0, rows - len(joined)), (0, 0)))
 
 
-def _pad(matrix: Tensor, rows: int | None, columns: int) -> FloatArray:
+def _pad(matrix: Tensor, rows: int | None, columns: int) -> SingleArray:
     given = matrix.detach().numpy()
     result = np.zeros((len(given) if rows is None else rows, columns), np.float32)
     result[: given.shape[0], : given.shape[1]] = given
     return result
 
 
-def _pad_row(row: Tensor, columns: int) -> FloatArray:
+def _pad_row(row: Tensor, columns: int) -> SingleArray:
     return _pad(row[None], 1, columns).reshape(columns)
 
 
-def _aligned(array: NDArray[np.float32]) -> FloatArray:
+def _aligned(array: NDArray[np.float32]) -> SingleArray:
     result = aligned_zeros(*array.shape)
     result[...] = array
     return result

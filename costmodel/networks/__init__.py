@@ -1,18 +1,6 @@
 """Networks that predict throughput from encoded decisions (docs/model.md)."""
 
-from costmodel.networks.build import (
-    NetworkConfig,
-    build_network,
-    describe_network,
-    network_config,
-)
-from costmodel.networks.output import Network, Output
-
-__all__ = [
-    "Network",
-    "NetworkConfig",
-    "Output",
-    "build_network",
-    "describe_network",
-    "network_config",
-]
+from costmodel.networks.build import NetworkConfig, build_network, describe_network, network_config
+from costmodel.networks.dgl_backend import dgl, has_gpu
+from costmodel.networks.flow import FlowConfig, FlowNetwork, LaneUpdate, Pooling, Round
+from costmodel.networks.output import SHARPNESS, Network, Output

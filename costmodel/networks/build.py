@@ -9,20 +9,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from costmodel.encoding.features import FABRIC_FEATURES, FeatureSchema
+from costmodel.encoding import FABRIC_FEATURES, FeatureSchema
 from costmodel.networks.flow import FlowConfig, FlowNetwork
 from costmodel.networks.guha import GuhaConfig, GuhaNetwork
-from placer.errors import InputError
+from placer.base import InputError
 
 NetworkConfig = FlowConfig | GuhaConfig
 
 _KINDS: dict[str, type[FlowConfig] | type[GuhaConfig]] = {"flow": FlowConfig, "guha": GuhaConfig}
 
 
-def build_network(
-    config: NetworkConfig, seed: int, features: FeatureSchema = FABRIC_FEATURES
-) -> nn.Module:
-    """A network with random weights. Raises InputError when it does not read such features."""
+def build_network(config: NetworkConfig, seed: int, features: FeatureSchema = FABRIC_FEATURES) -> nn.Module:
+    """Return a network with random weights. Raises InputError when it reads no such features."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if isinstance(config, FlowConfig):
@@ -35,19 +33,17 @@ def build_network(
 
 
 def describe_network(config: NetworkConfig) -> dict[str, Any]:
-    """What `network_config` reads, as JSON holds it."""
+    """Return what `network_config` reads, as JSON holds it."""
     kind = next(name for name, cls in _KINDS.items() if isinstance(config, cls))
     values = asdict(config).items()
     return {"kind": kind} | {k: v.value if isinstance(v, Enum) else v for k, v in values}
 
 
 def network_config(description: dict[str, Any]) -> NetworkConfig:
-    """Raises InputError for anything that `describe_network` does not give, or did not once."""
+    """Return a configuration. Raises InputError for what `describe_network` never gave."""
     cls = _KINDS.get(str(description.get("kind")))
     if cls is None:
-        raise InputError(
-            f"unknown network {description.get('kind')!r:.40}; known: {', '.join(_KINDS)}"
-        )
+        raise InputError(f"unknown network {description.get('kind')!r:.40}; known: {', '.join(_KINDS)}")
     values = {key: value for key, value in description.items() if key != "kind"}
     wanted = {field.name: field for field in fields(cls)}
     if cls is FlowConfig:

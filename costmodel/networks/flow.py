@@ -1,17 +1,8 @@
 """`flow`: units, flows and lanes tell each other what they know, K times; the slowest decides.
 
-Three kinds of nodes, as in network models of the RouteNet family:
-
-- a *lane* (virtual channel of a link) learns from the flows that use it, from the other lanes of
-  its link, and from the lanes that its vectors go to (where queues come from) and come from;
-- a *flow* learns from the lanes of its route, from its source and, by distance, from its targets;
-- a *unit* learns from the flows that it reads and writes.
-
-With h a node and m the sum of its messages, h <- norm(h + W relu(V h + m)) (lanes without W). Sums
-carry loads, maxima carry bottlenecks. All nodes are pooled by mean and maximum, since the slowest
-resource decides, and an MLP gives log(throughput), or the part of it that the expert's estimate
-leaves open (`rules`). Nothing depends on absolute positions,
-directions or the order of nodes. With no rounds at all it is an MLP without edges.
+Three kinds of nodes, as in network models of the RouteNet family: units u, flows f and lanes l
+(virtual channels of links). Ends e are pairs (flow, target unit) that know x_e, how far they are.
+Sums carry loads, maxima carry bottlenecks. Capital letters below are learned matrices.
 """
 
 from __future__ import annotations
@@ -22,12 +13,10 @@ from enum import Enum
 import torch
 from torch import Tensor, nn
 
-from costmodel.encoding.batch import Batch
-from costmodel.encoding.features import FABRIC_FEATURES, FeatureSchema
-from costmodel.encoding.graph_set import NUM_STALLS
+from costmodel.encoding import FABRIC_FEATURES, NUM_STALLS, Batch, FeatureSchema
 from costmodel.networks.output import Normaliser, Output, Readout
 from costmodel.networks.relations import Relations, largest, pool, relations_of, total
-from placer.errors import InputError
+from placer.base import InputError
 
 NUM_HOPS = 3  # columns that tell how far an end is
 
@@ -62,7 +51,15 @@ class FlowConfig:
 
 
 class LaneUpdate(nn.Module):
-    """Lanes are many: one layer."""
+    """What a lane learns in a round; lanes are many, so it is one layer.
+
+    l <- norm(l + relu(A l + sum of B f + sum of C f' + sum of D l+ + sum of E l-))
+
+    over the flows f that use the lane, the flows f' that use its link, and the lanes l+ and l- that
+    its vectors go to (where queues come from) and come from.
+
+    In: lanes [num_lanes, lane_width], flows [num_flows, width]. Out: [num_lanes, lane_width].
+    """
 
     def __init__(self, width: int, lane_width: int) -> None:
         super().__init__()
@@ -84,6 +81,18 @@ class LaneUpdate(nn.Module):
 
 
 class FlowUpdate(nn.Module):
+    """What a flow learns in a round.
+
+    m_e = relu(T u_e + H x_e)
+    f <- norm(f + O relu(A f + S u + E max of m_e + P sum of l + Q max of l))
+
+    with its source u, its ends e, their target units u_e, and the lanes l of its route; without
+    lanes (`FlowConfig.lanes`), P and Q are not there.
+
+    In: flows [num_flows, width], units [num_units, width], lanes [num_lanes, lane_width] or None,
+    x [num_ends, NUM_HOPS]. Out: [num_flows, width].
+    """
+
     def __init__(self, config: FlowConfig) -> None:
         super().__init__()
         width = config.width
@@ -99,13 +108,7 @@ class FlowUpdate(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(
-        self,
-        flow: Tensor,
-        unit: Tensor,
-        lane: Tensor | None,
-        hops: Tensor,
-        batch: Batch,
-        edges: Relations,
+        self, flow: Tensor, unit: Tensor, lane: Tensor | None, hops: Tensor, batch: Batch, edges: Relations
     ) -> Tensor:
         ends = torch.relu(self.target(unit)[batch.end_unit] + self.hops(hops))
         hidden = self.own(flow)
@@ -119,6 +122,17 @@ class FlowUpdate(nn.Module):
 
 
 class UnitUpdate(nn.Module):
+    """What a unit learns in a round.
+
+    m_e = relu(F f_e + H x_e)
+    u <- norm(u + O relu(A u + R sum of m_e + M max of m_e + sum of W f))
+
+    over the ends e at the unit, whose flows f_e it reads, and the flows f that it writes.
+
+    In: units [num_units, width], flows [num_flows, width], x [num_ends, NUM_HOPS].
+    Out: [num_units, width].
+    """
+
     def __init__(self, width: int) -> None:
         super().__init__()
         self.own = nn.Linear(width, width)
@@ -130,9 +144,7 @@ class UnitUpdate(nn.Module):
         self.out = nn.Linear(width, width)
         self.norm = nn.LayerNorm(width)
 
-    def forward(
-        self, unit: Tensor, flow: Tensor, hops: Tensor, batch: Batch, edges: Relations
-    ) -> Tensor:
+    def forward(self, unit: Tensor, flow: Tensor, hops: Tensor, batch: Batch, edges: Relations) -> Tensor:
         ends = torch.relu(self.flow(flow)[batch.end_flow] + self.hops(hops))
         hidden = self.own(unit)
         hidden += self.reads_sum(total(edges.end_to_unit, ends))
@@ -143,7 +155,7 @@ class UnitUpdate(nn.Module):
 
 
 class Round(nn.Module):
-    """One exchange: lanes, then flows, then units."""
+    """One exchange: first lanes learn, then flows, then units. In and out: rows of all three."""
 
     def __init__(self, config: FlowConfig) -> None:
         super().__init__()
@@ -152,13 +164,7 @@ class Round(nn.Module):
         self.unit = UnitUpdate(config.width)
 
     def forward(
-        self,
-        unit: Tensor,
-        flow: Tensor,
-        lane: Tensor | None,
-        hops: Tensor,
-        batch: Batch,
-        edges: Relations,
+        self, unit: Tensor, flow: Tensor, lane: Tensor | None, hops: Tensor, batch: Batch, edges: Relations
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         if self.lane is not None:
             lane = self.lane(lane, flow, batch, edges)
@@ -167,7 +173,22 @@ class Round(nn.Module):
 
 
 class FlowNetwork(nn.Module):
-    """See the text above."""
+    """Predicts log(throughput) of decisions from their units, flows and lanes.
+
+    u^0 = MLP(facts of the unit) + embedding of its operation + embedding of its stage
+    f^0 = MLP([facts of the flow, max of x_e over its ends])
+    l^0 = linear([kind of the lane, log of its number of flows])
+    (u, f, l)^k = Round(u, f, l)^(k-1),  k = 1 .. K
+    h   = [mean and max of u^K, mean and max of f^K, mean and max of l^K] over the decision
+    log(throughput), log(sigma) = Readout(h)
+
+    Both means and maxima, since the slowest resource decides. With `rules`, the expert's estimate
+    is added and only what it leaves open is learned. Nothing depends on absolute positions,
+    directions or the order of nodes. With no rounds at all it is an MLP without edges.
+
+    In: a `Batch`. Out: `Output` with [num_decisions] predictions and, with `stalls`, a linear
+    layer's [num_units, NUM_STALLS] shares of the time that units wait.
+    """
 
     def __init__(self, config: FlowConfig, features: FeatureSchema = FABRIC_FEATURES) -> None:
         super().__init__()
@@ -194,7 +215,7 @@ class FlowNetwork(nn.Module):
         self.flow_normaliser.fit(flow)
 
     def known(self, unit: Tensor, flow: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows of units and flows as the network sees them; columns it does without are 0."""
+        """Return rows of units and flows as the network sees them; columns left out are 0."""
         unit, flow = self.unit_normaliser(unit), self.flow_normaliser(flow)
         if self.config.annotations:
             return unit, flow
@@ -218,15 +239,13 @@ class FlowNetwork(nn.Module):
         return Output(log_throughput, log_sigma, stalls)
 
     def _hops(self, batch: Batch) -> Tensor:
-        """[num_ends, NUM_HOPS]"""
+        """Return x_e, how far each end is [num_ends, NUM_HOPS]."""
         hops = batch.end_hops.float()[:, None]
         columns = torch.cat((hops / 8, torch.log1p(hops), (hops <= 1).float()), dim=1)
         return columns if self.config.edge_embedding else torch.zeros_like(columns)
 
-    def _begin(
-        self, batch: Batch, edges: Relations, hops: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What each node knows by itself."""
+    def _begin(self, batch: Batch, edges: Relations, hops: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return what each node knows by itself: u^0, f^0, l^0."""
         config = self.config
         unit_rows, flow_rows = self.known(batch.unit, batch.flow)
         unit = self.unit(unit_rows)
@@ -242,11 +261,10 @@ class FlowNetwork(nn.Module):
         return unit, flow, lane
 
     def _pool(self, nodes: list[tuple[Tensor, Tensor]]) -> Tensor:
+        """Return h [num_decisions, columns] from the sizes and rows of each kind of node."""
         wanted = {Pooling.MEAN: (0,), Pooling.MAX: (1,), Pooling.MEAN_MAX: (0, 1)}
-        columns = []
-        for sizes, rows in nodes:
-            both = pool(sizes, rows)
-            columns += [both[k] for k in wanted[self.config.pooling]]
+        chosen = wanted[self.config.pooling]
+        columns = [pool(sizes, rows)[k] for sizes, rows in nodes for k in chosen]
         return torch.cat(columns, dim=1)
 
 

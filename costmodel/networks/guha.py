@@ -1,16 +1,4 @@
-"""`guha`: the published network (Algorithm 1 of the learned cost model for PnR), as an anchor.
-
-Nodes are the used units and switches, edges the used links. With x_v = [type, operation, stage]
-(one-hot, learned, learned) and fixed edge features x_e,
-
-    h_v^0 = x_v
-    s_v^k = max(0, W_E^k [mean of x_e over the edges of v, mean of h_u^(k-1) over its neighbours])
-    h_v^k = W_V^k [h_v^(k-1), s_v^k],                                            k = 1 .. K
-    h_G   = mean of h_v^K over all nodes
-
-and a 3-layer MLP with ReLU gives the throughput. The paper names MAX as the pooling after W_E
-without saying over what; after both means only one vector is left, so it is read as the rectifier.
-"""
+"""`guha`: the published network (Algorithm 1 of the learned cost model for PnR), as an anchor."""
 
 from __future__ import annotations
 
@@ -19,12 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from costmodel.dgl_backend import dgl
-from costmodel.encoding.batch import Batch
-from costmodel.encoding.features import MAX_STAGE, OPS
+from costmodel.encoding import MAX_STAGE, OPS, Batch
+from costmodel.networks.dgl_backend import dgl
 from costmodel.networks.output import Output, Readout
 from costmodel.networks.relations import mean, relation
-from placer.errors import InputError
+from placer.base import InputError
 from placer.fabric import SiteKind
 
 NUM_TYPES = len(SiteKind) + 1  # the last: switches
@@ -49,7 +36,10 @@ class GuhaConfig:
 
 
 class Fusion(nn.Module):
-    """One layer of Algorithm 1."""
+    """One layer of Algorithm 1: s_v and h_v of `GuhaNetwork`.
+
+    In: h [num_nodes, num_inputs], means of x_e [num_nodes, EDGE_FEATURES]. Out: [num_nodes, width].
+    """
 
     def __init__(self, num_inputs: int, width: int) -> None:
         super().__init__()
@@ -63,7 +53,20 @@ class Fusion(nn.Module):
 
 
 class GuhaNetwork(nn.Module):
-    """See the text above."""
+    """Predicts log(throughput) of decisions from the units, switches and links that they use.
+
+    Nodes are the used units and switches, edges the used links. With x_v = [type, operation, stage]
+    (one-hot, learned, learned) and fixed edge features x_e,
+
+        h_v^0 = x_v
+        s_v^k = max(0, W_E^k [mean of x_e over edges of v, mean of h_u^(k-1) over its neighbours])
+        h_v^k = W_V^k [h_v^(k-1), s_v^k],                                        k = 1 .. K
+        h_G   = mean of h_v^K over all nodes
+
+    and a 3-layer MLP with ReLU gives the throughput. The paper names MAX as the pooling after W_E
+    without saying over what; after both means only one vector is left, so it is read as the
+    rectifier. In: a `Batch`. Out: `Output` with [num_decisions] predictions, and no stalls.
+    """
 
     def __init__(self, config: GuhaConfig) -> None:
         super().__init__()
@@ -88,7 +91,7 @@ class GuhaNetwork(nn.Module):
         return Output(log_throughput, log_sigma, None)
 
     def _nodes(self, batch: Batch) -> Tensor:
-        """x_v of all units, then of all switches."""
+        """Return x_v of all units, then of all switches."""
         num_switches = int(batch.num_switches.sum())
         kinds = batch.unit[:, : len(SiteKind)]  # the first facts of a unit
         types = torch.zeros(len(kinds) + num_switches, NUM_TYPES, device=kinds.device)
@@ -102,14 +105,12 @@ class GuhaNetwork(nn.Module):
         return torch.cat((types, learned), dim=1)
 
     def _graph(self, batch: Batch) -> tuple[object, object, Tensor]:
-        """Neighbours of nodes, edges at nodes, and x_e; every edge counts at both of its nodes."""
+        """Return neighbours of nodes, edges at nodes, and x_e; an edge counts at both its nodes."""
         num_units = len(batch.unit)
         num_nodes = num_units + int(batch.num_switches.sum())
         is_mesh = (batch.link_from >= 0) & (batch.link_to >= 0)
         flows = batch.link_flows[is_mesh].float()
-        mesh_rows = torch.stack(
-            (torch.ones_like(flows), torch.log(flows), batch.link_hops[is_mesh] / flows / 8), dim=1
-        )
+        mesh_rows = torch.stack((torch.ones_like(flows), torch.log(flows), batch.link_hops[is_mesh] / flows / 8), dim=1)
         rows = torch.cat((mesh_rows, mesh_rows.new_zeros(num_units, EDGE_FEATURES)))
         if not self.config.edge_embedding:
             rows = torch.zeros_like(rows)

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from costmodel.encoding.batch import Batch
+from costmodel.encoding import Batch
 
 # log(throughput) = -softplus(-SHARPNESS z) / SHARPNESS: z below 0, next to 0 above, never level, so
 # that predictions stay in (0, 1) and no two of them become equal.
@@ -31,7 +31,10 @@ class Network(Protocol):
 
 
 class Readout(nn.Module):
-    """From what is known of a whole decision to its prediction.
+    """Predicts from what is known of a whole decision.
+
+    log(throughput) = -softplus(-SHARPNESS z) / SHARPNESS, with x = MLP(h) and z = linear(x)
+    log(sigma) = linear(relu(linear(x)))
 
     The error is learned from the same numbers but does not change them: a network that may excuse
     itself by a large sigma learns less.
@@ -39,9 +42,7 @@ class Readout(nn.Module):
 
     def __init__(self, num_inputs: int, width: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Linear(num_inputs, 2 * width), nn.ReLU(), nn.Linear(2 * width, width), nn.ReLU()
-        )
+        self.body = nn.Sequential(nn.Linear(num_inputs, 2 * width), nn.ReLU(), nn.Linear(2 * width, width), nn.ReLU())
         self.mean = nn.Linear(width, 1)
         self.sigma_body = nn.Linear(width, width)
         self.sigma = nn.Linear(width, 1)
@@ -49,7 +50,7 @@ class Readout(nn.Module):
         nn.init.constant_(self.sigma.bias, -2.5)
 
     def forward(self, pooled: Tensor) -> tuple[Tensor, Tensor]:
-        """Log throughput and log sigma, [num_decisions] each."""
+        """Return log throughput and log sigma of h [num_decisions, num_inputs]; one each."""
         x = self.body(pooled)
         z = self.mean(x)[:, 0]
         log_throughput = -nn.functional.softplus(-SHARPNESS * z) / SHARPNESS
@@ -68,7 +69,7 @@ class Normaliser(nn.Module):
         self.register_buffer("scale", torch.ones(num_columns))
 
     def fit(self, rows: Tensor) -> None:
-        """Columns that hardly vary are not blown up."""
+        """Learn means and deviations; columns that hardly vary are not blown up."""
         self.mean.copy_(rows.mean(dim=0))
         self.scale.copy_(1 / rows.std(dim=0, correction=0).clamp_min(1e-2))
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from costmodel.dgl_backend import dgl
-from costmodel.encoding.batch import Batch
+from costmodel.encoding import Batch
+from costmodel.networks.dgl_backend import dgl
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Relations:
 
 
 def relations_of(batch: Batch) -> Relations:
-    """The relations of a batch; a few milliseconds."""
+    """Return the relations of a batch; this takes a few milliseconds."""
     num_units, num_flows, num_ends = len(batch.unit), len(batch.flow), len(batch.end_unit)
     num_lanes, num_links = len(batch.lane_kind), len(batch.link_from)
     goes_on = batch.visit_before >= 0
@@ -36,22 +36,18 @@ def relations_of(batch: Batch) -> Relations:
     ends = torch.arange(num_ends, device=device)
     return Relations(
         flow_to_lane=relation(batch.visit_flow, batch.visit_lane, num_flows, num_lanes),
-        flow_to_link=relation(
-            batch.visit_flow, batch.lane_link[batch.visit_lane], num_flows, num_links
-        ),
+        flow_to_link=relation(batch.visit_flow, batch.lane_link[batch.visit_lane], num_flows, num_links),
         lane_to_flow=relation(batch.visit_lane, batch.visit_flow, num_lanes, num_flows),
         next_to_lane=relation(lane, before, num_lanes, num_lanes),
         before_to_lane=relation(before, lane, num_lanes, num_lanes),
         end_to_flow=relation(ends, batch.end_flow, num_ends, num_flows),
         end_to_unit=relation(ends, batch.end_unit, num_ends, num_units),
-        flow_to_source=relation(
-            torch.arange(num_flows, device=device), batch.flow_source, num_flows, num_units
-        ),
+        flow_to_source=relation(torch.arange(num_flows, device=device), batch.flow_source, num_flows, num_units),
     )
 
 
 def relation(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: int) -> Any:
-    """Edge i leads from senders[i] to receivers[i]."""
+    """Return edges, of which the i-th leads from senders[i] to receivers[i]."""
     return dgl.heterograph(
         {("sender", "to", "receiver"): (senders.int(), receivers.int())},
         {"sender": num_senders, "receiver": num_receivers},
@@ -60,19 +56,19 @@ def relation(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers
 
 
 def total(edges: Any, messages: Tensor) -> Tensor:
-    """Sum of the messages [num_senders, width] to each receiver [num_receivers, width]."""
+    """Return the sum of the messages [num_senders, width] to each receiver."""
     result: Tensor = dgl.ops.copy_u_sum(edges, messages.contiguous())
     return result
 
 
 def mean(edges: Any, messages: Tensor) -> Tensor:
-    """Mean of the messages to each receiver; 0 where there are none."""
+    """Return the mean of the messages to each receiver; 0 where there are none."""
     result: Tensor = dgl.ops.copy_u_mean(edges, messages.contiguous())
     return result
 
 
 def largest(edges: Any, messages: Tensor) -> Tensor:
-    """Largest message to each receiver, by column; 0 where there are none."""
+    """Return the largest message to each receiver, by column; 0 where there are none."""
     if not edges.num_edges():  # DGL would give the first sender a gradient
         return messages.new_zeros(edges.num_nodes("receiver"), messages.shape[1])
     result: Tensor = dgl.ops.copy_u_max(edges, messages.contiguous())
@@ -80,7 +76,7 @@ def largest(edges: Any, messages: Tensor) -> Tensor:
 
 
 def pool(sizes: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and largest of the rows of each decision, which follow each other."""
+    """Return mean and largest of the rows of each decision, which follow each other."""
     mean_rows: Tensor = dgl.ops.segment_reduce(sizes, rows, "mean")
     largest_rows: Tensor = dgl.ops.segment_reduce(sizes, rows, "max")
     return mean_rows, largest_rows

@@ -3,5 +3,5 @@
 from costmodel.training.fit import TrainConfig, fit
 from costmodel.training.losses import LossConfig, RankLoss
 from costmodel.training.module import TrainerConfig
-
-__all__ = ["LossConfig", "RankLoss", "TrainConfig", "TrainerConfig", "fit"]
+from costmodel.training.run import RunConfig, RunResult, run, select
+from costmodel.training.search import Outcome, SearchConfig, Values, search

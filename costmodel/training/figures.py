@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-
 import numpy as np
 from matplotlib.figure import Figure
 
-from costmodel.labelled import Prediction, Selection
+from costmodel.model import Prediction, Selection
 
 _COLOURS = ("#0077BB", "#EE7733", "#009988", "#CC3311", "#33BBEE", "#EE3377")  # Paul Tol, vibrant
 
 
 def loss_curves(rows: list[dict[str, float]]) -> Figure:
-    """Loss and its parts after each epoch, and how well the validation part is predicted."""
+    """Draw the loss and its parts after each epoch, and how well the validation part is told."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     epoch = [row["epoch"] for row in rows]
@@ -33,7 +31,7 @@ def loss_curves(rows: list[dict[str, float]]) -> Figure:
 
 
 def predicted_and_measured(selection: Selection, prediction: Prediction, title: str) -> Figure:
-    """One point per decision."""
+    """Draw one point per decision."""
     figure = Figure(figsize=(5, 5), layout="constrained")
     axes = figure.subplots()
     family = selection.data.family[selection.ids]
@@ -44,15 +42,6 @@ def predicted_and_measured(selection: Selection, prediction: Prediction, title: 
             color=colour, label=str(name),
         )  # fmt: skip
     axes.axline((0, 0), slope=1, color="black", lw=0.8)
-    axes.set(
-        xlabel="measured throughput", ylabel="predicted", xlim=(0, 1), ylim=(0, 1), title=title
-    )
+    axes.set(xlabel="measured throughput", ylabel="predicted", xlim=(0, 1), ylim=(0, 1), title=title)
     axes.legend(frameon=False, markerscale=3)
     return figure
-
-
-def png(figure: Figure) -> bytes:
-    """The picture as a file's content."""
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()

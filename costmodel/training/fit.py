@@ -8,10 +8,9 @@ import logging
 import os
 import signal
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from enum import Enum
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,18 +21,13 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 from torch.utils.data import DataLoader
 
-from costmodel.dgl_backend import has_gpu
-from costmodel.labelled import Selection, split_validation
-from costmodel.model import BATCH_SIZE, Model
-from costmodel.networks import NetworkConfig, build_network, describe_network
-from costmodel.networks.flow import FlowConfig, FlowNetwork
+from costmodel.model import BATCH_SIZE, Model, Selection, split_validation
+from costmodel.networks import FlowConfig, FlowNetwork, NetworkConfig, build_network, describe_network, has_gpu
 from costmodel.training.losses import LossConfig
 from costmodel.training.module import RegressionModule, TrainerConfig
 from costmodel.training.processes import Place, partners
-from costmodel.training.sampler import BatchData, GraphSampler, PlainSampler
-from placer.errors import InputError
-from placer.files import make_folder, read_text, write_atomic
-from placer.tensor_file import read_archive
+from costmodel.training.sampler import BatchData, GraphSampler, in_order
+from placer.base import InputError, LongArray, make_folder, plain, read_archive, read_text, write_atomic
 
 LAST_CHECKPOINT, BEST_CHECKPOINT = "last.ckpt", "best.ckpt"
 
@@ -47,12 +41,10 @@ class TrainConfig:
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
 
     def describe(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return {
-            "network": describe_network(self.network),
-            "loss": _plain(asdict(self.loss)),
-            "trainer": _plain(asdict(self.trainer)),
-        }
+        """Return it as JSON holds it."""
+        options = {"loss": asdict(self.loss), "trainer": asdict(self.trainer)}
+        plain_options = json.loads(json.dumps(options, default=plain))
+        return {"network": describe_network(self.network), **plain_options}
 
 
 def fit(
@@ -67,7 +59,7 @@ def fit(
     show_progress: bool = False,
     processes: int = 1,
 ) -> Model:
-    """The model of the epoch with the lowest validation loss.
+    """Return the model of the epoch with the lowest validation loss.
 
     A tenth of the netlists (`trainer.validation_share`) is kept for validation. Checkpoints go to
     `folder` after every epoch; a run that was cut off goes on from the last one when it is started
@@ -80,9 +72,7 @@ def fit(
     origin = claim(train, config, seed, folder, start)
     job = (train, config, seed, folder, start)
     with partners(processes, _fit_here, *job) as place:
-        module, trainer = _fit_here(
-            place, *job, logger=logger, callbacks=callbacks, show_progress=show_progress
-        )
+        module, trainer = _fit_here(place, *job, logger=logger, callbacks=callbacks, show_progress=show_progress)
     best = read_archive(folder / BEST_CHECKPOINT, f"remove {folder} to start anew")
     module.load_state_dict(cast(dict[str, Any], best)["state_dict"])
     origin["epochs"] = trainer.current_epoch
@@ -102,38 +92,34 @@ def _fit_here(
     callbacks: Sequence[Callback] = (),
     show_progress: bool = False,
 ) -> tuple[RegressionModule, lightning.Trainer]:
-    """The part of one process."""
+    """Train as one of the processes."""
     learn, validate = split_validation(train, config.trainer.validation_share, seed)
-    _use_threads(config.trainer.threads, place)
+    if config.trainer.threads is not None:
+        torch.set_num_threads(config.trainer.threads)
+    elif place.world > 1:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // place.world))
     network = build_network(config.network, seed, train.data.features)
     if start is None:
         _fit_normaliser(network, learn)
     else:
         network.load_state_dict(start.network.state_dict())
-    module = RegressionModule(network, config.loss, config.trainer)
-    trainer = _trainer(config.trainer, place, [*callbacks, *_savers(folder)], logger, show_progress)
+    options = config.trainer
+    module = RegressionModule(network, config.loss, options)
+    trainer = _trainer(options, place, [*callbacks, *_savers(folder)], logger, show_progress)
+    batches = GraphSampler(learn.ids, learn.netlist, options.graphs_per_batch, options.decisions_per_graph, seed, place)
     last = folder / LAST_CHECKPOINT
     if last.exists():
         _respect_early_stop(trainer, read_archive(last, "remove it to start anew"))
     with _quiet(), _interruptible():
         trainer.fit(
-            module, _learn_loader(learn, config.trainer, seed, place), _plain_loader(validate),
+            module, _loader(learn, batches), _loader(validate, in_order(validate.ids, BATCH_SIZE)),
             ckpt_path=last if last.exists() else None, weights_only=True,
         )  # fmt: skip
     return module, trainer
 
 
-def _use_threads(threads: int | None, place: Place) -> None:
-    if threads is not None:
-        torch.set_num_threads(threads)
-    elif place.world > 1:
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // place.world))
-
-
-def claim(
-    train: Selection, config: TrainConfig, seed: int, folder: Path, start: Model | None = None
-) -> dict[str, Any]:
-    """What a run is made of, noted in `folder`: checkpoints of another run must not be continued.
+def claim(train: Selection, config: TrainConfig, seed: int, folder: Path, start: Model | None = None) -> dict[str, Any]:
+    """Return what a run is made of, and note it: checkpoints of another must not be continued.
 
     Raises InputError as `fit` does.
     """
@@ -174,26 +160,12 @@ def _fit_normaliser(network: torch.nn.Module, learn: Selection) -> None:
     network.fit_normaliser(*(torch.from_numpy(row) for row in rows))
 
 
-def _learn_loader(
-    learn: Selection, options: TrainerConfig, seed: int, place: Place
-) -> DataLoader[Any]:
-    sampler = GraphSampler(
-        learn.ids, learn.netlist, options.graphs_per_batch, options.decisions_per_graph, seed, place
-    )
-    return DataLoader(BatchData(learn.data.graphs), batch_size=None, sampler=sampler)
-
-
-def _plain_loader(selection: Selection) -> DataLoader[Any]:
-    sampler = PlainSampler(selection.ids, BATCH_SIZE)
-    return DataLoader(BatchData(selection.data.graphs), batch_size=None, sampler=sampler)
+def _loader(selection: Selection, batches: Iterable[LongArray]) -> DataLoader[Any]:
+    return DataLoader(BatchData(selection.data.graphs), batch_size=None, sampler=batches)
 
 
 def _trainer(
-    options: TrainerConfig,
-    place: Place,
-    callbacks: list[Callback],
-    logger: Logger | None,
-    show_progress: bool,
+    options: TrainerConfig, place: Place, callbacks: list[Callback], logger: Logger | None, show_progress: bool
 ) -> lightning.Trainer:
     stopping = EarlyStopping("val_loss", patience=options.patience)
     with _quiet():
@@ -214,7 +186,7 @@ def _trainer(
 
 
 def _savers(folder: Path) -> list[Callback]:
-    """The best epoch and the last one. The last is saved last: it also says which one was best."""
+    """Keep the best epoch and the last one. The last is saved last: it says which was best."""
     return [
         ModelCheckpoint(folder, Path(name).stem, monitor=monitor, enable_version_counter=False)
         for name, monitor in ((BEST_CHECKPOINT, "val_loss"), (LAST_CHECKPOINT, None))
@@ -222,24 +194,24 @@ def _savers(folder: Path) -> list[Callback]:
 
 
 def _respect_early_stop(trainer: lightning.Trainer, checkpoint: Any) -> None:
-    """A run that had ended early has ended; Lightning would forget that and train on."""
+    """Let a run that had ended early stay ended; Lightning would train on."""
     for name, state in checkpoint["callbacks"].items():
         if name.startswith(EarlyStopping.__name__) and state["wait_count"] >= state["patience"]:
             trainer.fit_loop.max_epochs = checkpoint["epoch"] + 1
 
 
 def _calibrated(model: Model, validate: Selection) -> Model:
-    """Sigma such that errors on the validation part have the size that it says."""
+    """Scale sigma such that errors on the validation part have the size that it says."""
     prediction = model.predict(validate)
     assert prediction.log_sigma is not None
     error = np.log(prediction.throughput / validate.throughput) * np.exp(-prediction.log_sigma)
     scale = float(np.sqrt(np.mean(np.minimum(error**2, 25.0))))
-    return Model(model.config, model.network, max(scale, 1e-3), model.origin)
+    return replace(model, sigma_scale=max(scale, 1e-3))
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Lightning's advice (more loader workers, ...) is not for the users of a command."""
+    """Silence Lightning's advice (more loader workers, ...): it is not for users of a command."""
     logger = logging.getLogger("lightning.pytorch")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -253,14 +225,10 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C stays KeyboardInterrupt: Lightning would exit, and ignore the next one."""
+    """Keep Ctrl-C a KeyboardInterrupt: Lightning would exit, and ignore the next one."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
     except SystemExit as error:
         signal.signal(signal.SIGINT, handler)
         raise KeyboardInterrupt from error
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {k: v.value if isinstance(v, Enum) else v for k, v in values.items()}

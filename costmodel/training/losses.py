@@ -15,14 +15,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
 
 import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss, softplus
 
-from costmodel.encoding.batch import Batch
+from costmodel.encoding import Batch
 from costmodel.networks import Output
-from placer.errors import InputError
+from placer.base import Positive, Settings, Within
+
+Weight = Annotated[float, Within(0, 1e6)]
 
 
 class RankLoss(Enum):
@@ -34,29 +37,21 @@ class RankLoss(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class LossConfig:
+class LossConfig(Settings):
     """What `conf/loss/*.yaml` hold; weights are relative."""
 
-    regression: float = 10.0
-    delta: float = 0.2  # errors of log throughput above it count linearly
+    regression: Weight = 10.0
+    delta: Positive = 0.2  # errors of log throughput above it count linearly
     rank: RankLoss = RankLoss.PAIRWISE
-    rank_weight: float = 0.3
-    tau: float = 0.05  # difference of log throughput that counts as told apart
-    margin: float = 0.1  # pairs that differ by less count less
-    stalls: float = 10.0
-    sigma: float = 0.1
-
-    def __post_init__(self) -> None:
-        for name in ("regression", "rank_weight", "stalls", "sigma"):
-            if not 0 <= getattr(self, name) < 1e6:
-                raise InputError(f"loss.{name}={getattr(self, name)}; allowed 0 to 1e6")
-        for name in ("delta", "tau", "margin"):
-            if not 0 < getattr(self, name) < 1e6:
-                raise InputError(f"loss.{name}={getattr(self, name)}; must be above 0")
+    rank_weight: Weight = 0.3
+    tau: Positive = 0.05  # difference of log throughput that counts as told apart
+    margin: Positive = 0.1  # pairs that differ by less count less
+    stalls: Weight = 10.0
+    sigma: Weight = 0.1
 
 
 def losses(output: Output, batch: Batch, config: LossConfig) -> dict[str, Tensor]:
-    """The weighted parts by name; what is minimised is their sum."""
+    """Return the weighted parts by name; what is minimised is their sum."""
     predicted, measured = output.log_throughput, batch.log_throughput
     parts = {
         "regression": config.regression * huber_loss(predicted, measured, delta=config.delta),
@@ -72,7 +67,7 @@ def losses(output: Output, batch: Batch, config: LossConfig) -> dict[str, Tensor
 
 
 def term_counts(batch: Batch, config: LossConfig) -> dict[str, int]:
-    """How many terms each part of `losses` is the mean of."""
+    """Return how many terms each part of `losses` is the mean of."""
     same = batch.graph[:, None] == batch.graph[None, :]
     better = batch.log_throughput[:, None] > batch.log_throughput[None, :]
     counts = {name: len(batch) for name in ("regression", "sigma")}
@@ -90,8 +85,7 @@ def _likelihood(predicted: Tensor, measured: Tensor, log_sigma: Tensor) -> Tenso
 
 def _pairwise(predicted: Tensor, measured: Tensor, graph: Tensor, config: LossConfig) -> Tensor:
     better, worse = torch.nonzero(
-        (graph[:, None] == graph[None, :]) & (measured[:, None] > measured[None, :]),
-        as_tuple=True,
+        (graph[:, None] == graph[None, :]) & (measured[:, None] > measured[None, :]), as_tuple=True
     )
     if not len(better):
         return predicted.new_zeros(())
@@ -108,7 +102,7 @@ def _listwise(predicted: Tensor, measured: Tensor, graph: Tensor, config: LossCo
 
 
 def _log_softmax(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """Within each group [num_values]."""
+    """Return the log of the softmax within each group [num_values]."""
     highest = values.new_full((num_groups,), -torch.inf)
     highest = highest.scatter_reduce(0, group, values.detach(), "amax")
     shifted = values - highest[group]

@@ -3,60 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import lightning
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from costmodel.dgl_backend import has_gpu
-from costmodel.encoding.batch import Batch
-from costmodel.metrics import evaluate
-from costmodel.networks import Output
-from costmodel.training.losses import LossConfig, losses, term_counts
-from placer.errors import InputError
+from costmodel.base import score_predictions
+from costmodel.encoding import Batch
+from costmodel.networks import Output, has_gpu
+from costmodel.training.losses import LossConfig, Weight, losses, term_counts
+from placer.base import Count, Fill, InputError, Settings, Within
 
 
 @dataclass(frozen=True, slots=True)
-class TrainerConfig:
+class TrainerConfig(Settings):
     """What `conf/trainer/*.yaml` hold."""
 
-    max_epochs: int = 20
-    learning_rate: float = 2e-3  # the highest; rises over the first tenth, then falls to nothing
-    weight_decay: float = 1e-4
-    gradient_clip: float = 1.0  # largest norm of a step's gradient
-    graphs_per_batch: int = 8
-    decisions_per_graph: int = 12
-    validation_share: float = 0.1  # of the netlists that may be used for training
-    patience: int = 15  # epochs without a better validation loss before training ends
-    threads: int | None = None  # of torch; None: one per core
-    accelerator: Literal["auto", "cpu", "gpu"] = (
-        "auto"  # cpu, gpu, or auto: a GPU when torch and DGL find one
+    max_epochs: Count = 20
+    learning_rate: Fill = 2e-3  # the highest; rises over the first tenth, then falls to nothing
+    weight_decay: Weight = 1e-4
+    gradient_clip: Weight = 1.0  # largest norm of a step's gradient
+    graphs_per_batch: Count = 8
+    decisions_per_graph: Count = 12
+    validation_share: Annotated[float, Within(above=0, most=0.99)] = (
+        0.1  # of the netlists that may be used for training
     )
+    patience: Count = 15  # epochs without a better validation loss before training ends
+    threads: Count | None = None  # of torch; None: one per core
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto"  # cpu, gpu, or auto: a GPU when torch and DGL find one
 
-    def __post_init__(self) -> None:
-        for name in ("max_epochs", "graphs_per_batch", "decisions_per_graph", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"trainer.{name}={getattr(self, name)}; allowed 1 or more")
-        if not 0 < self.validation_share < 1:
-            raise InputError(
-                f"trainer.validation_share={self.validation_share}; allowed between 0 and 1"
-            )
-        if self.threads is not None and self.threads < 1:
-            raise InputError(f"trainer.threads={self.threads}; allowed: null, or 1 and more")
+    def check(self) -> None:
         if self.accelerator == "gpu" and not has_gpu():
-            raise InputError(
-                "trainer.accelerator=gpu: torch or DGL finds no GPU; allowed here: cpu, auto"
-            )
-        for name, value in (
-            ("weight_decay", self.weight_decay),
-            ("gradient_clip", self.gradient_clip),
-        ):
-            if not 0 <= value < 1e6:
-                raise InputError(f"trainer.{name}={value}; allowed 0 to 1e6")
-        if not 0 < self.learning_rate < 1:
-            raise InputError(f"trainer.learning_rate={self.learning_rate}; allowed between 0 and 1")
+            raise InputError("trainer.accelerator=gpu: torch or DGL finds no GPU; allowed here: cpu, auto")
 
 
 class RegressionModule(lightning.LightningModule):
@@ -93,7 +73,7 @@ class RegressionModule(lightning.LightningModule):
                 f"training diverged: a prediction is not finite after epoch {self.current_epoch}; "
                 f"try a lower trainer.learning_rate than {self.options.learning_rate}"
             )
-        scores = evaluate(np.exp(predicted), np.exp(measured), graph).overall
+        scores = score_predictions(np.exp(predicted), np.exp(measured), graph).overall
         self.log("val_relative_error", scores.relative_error, prog_bar=True)
         self.log("val_spearman", scores.spearman, prog_bar=True)
         self.log("val_pair_accuracy_5", scores.pair_accuracy_5)
@@ -111,13 +91,11 @@ class RegressionModule(lightning.LightningModule):
         )
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
-    def transfer_batch_to_device(
-        self, batch: Batch, device: torch.device, dataloader_idx: int
-    ) -> Batch:
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         return batch.to(device)
 
     def _shared(self, parts: dict[str, Tensor], batch: Batch) -> tuple[dict[str, Tensor], int]:
-        """Parts whose mean over all processes is that of the whole batch, and its size.
+        """Return parts whose mean over all processes is that of the whole batch, and its size.
 
         Each is the mean of n terms here and N everywhere; gradients are averaged over P processes:
         P n / N is its weight.
@@ -128,10 +106,7 @@ class RegressionModule(lightning.LightningModule):
         everywhere = self.trainer.strategy.reduce(here.clone(), reduce_op="sum")
         assert isinstance(everywhere, Tensor)
         weights = self.trainer.world_size * here / everywhere.clamp_min(1)
-        weighted = {
-            name: part * weights[number].to(part.dtype)
-            for number, (name, part) in enumerate(parts.items())
-        }
+        weighted = {name: part * weights[number].to(part.dtype) for number, (name, part) in enumerate(parts.items())}
         return weighted, int(everywhere[-1])
 
     def _log(self, parts: dict[str, Tensor], stage: str, size: int) -> None:

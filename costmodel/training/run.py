@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import lightning
 import numpy as np
+import pandas as pd
 import yaml
+from lightning.pytorch.callbacks import Callback
 
-from costmodel.dataset.splits import SplitKind
-from costmodel.labelled import Labelled, Prediction, Selection, open_labelled, split_validation
-from costmodel.metrics import Evaluation, evaluate
-from costmodel.model import Model
+from costmodel.base import Evaluation, score_predictions
+from costmodel.dataset import SplitKind
+from costmodel.model import (
+    Labelled,
+    Model,
+    Prediction,
+    Selection,
+    Tracker,
+    TrackingConfig,
+    log_model,
+    open_labelled,
+    open_tracker,
+    split_validation,
+)
 from costmodel.networks import network_config
-from costmodel.tracking import Tracker, TrackingConfig, open_tracker
-from costmodel.training.epoch_log import EpochLog
-from costmodel.training.figures import loss_curves, png, predicted_and_measured
+from costmodel.training.figures import loss_curves, predicted_and_measured
 from costmodel.training.fit import BEST_CHECKPOINT, TrainConfig, claim, fit
 from costmodel.training.losses import LossConfig
 from costmodel.training.module import TrainerConfig
-from costmodel.version import PACKAGES, git_revision, source_hash
-from placer.command import finite
-from placer.errors import InputError
+from placer.base import (
+    Count,
+    InputError,
+    Settings,
+    Whole,
+    finite,
+    git_revision,
+    plain,
+    png,
+    require_folder,
+    source_key,
+    write_atomic,
+)
 from placer.fabric import Fabric
-from placer.files import require_folder, write_atomic
 
 CHECKPOINTS = "checkpoints"
 CONFIG_FILE, EPOCHS_FILE, METRICS_FILE = "config.yaml", "epochs.csv", "metrics.json"
@@ -35,7 +53,7 @@ PREDICTIONS_FILE = "predictions.csv"
 
 
 @dataclass(frozen=True, slots=True)
-class RunConfig:
+class RunConfig(Settings):
     """What `conf/train.yaml` holds."""
 
     model: dict[str, Any]  # its name, and what `network_config` reads
@@ -45,42 +63,27 @@ class RunConfig:
     cache: Path
     split: Literal["all", "random", "graph", "family"]
     fold: int
-    seed: int
+    seed: Whole
     output: Path
-    processes: int
+    processes: Count
     tracking: TrackingConfig
 
     @property
     def model_file(self) -> Path:
         return self.output / f"{self.model['name']}.pt"
 
-    def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise InputError(f"seed={self.seed}; allowed 0 or more")
-        if self.processes < 1:
-            raise InputError(f"processes={self.processes}; allowed 1 or more")
-
     def learning(self) -> TrainConfig:
-        """Raises InputError when the network is unknown or cannot be built like this."""
+        """Return what decides what is learned.
+
+        Raises InputError when the network is unknown or cannot be built like this.
+        """
         network = {key: value for key, value in self.model.items() if key != "name"}
         return TrainConfig(network_config(network), self.loss, self.trainer)
 
     def describe(self) -> dict[str, Any]:
-        """As YAML holds it."""
-        learning = self.learning().describe()
-        return {
-            "model": self.model,
-            "loss": learning["loss"],
-            "trainer": learning["trainer"],
-            "data": str(self.data),
-            "cache": str(self.cache),
-            "split": self.split,
-            "fold": self.fold,
-            "seed": self.seed,
-            "output": str(self.output),
-            "processes": self.processes,
-            "tracking": asdict(self.tracking) | {"artifacts": str(self.tracking.artifacts)},
-        }
+        """Return all settings as YAML holds them."""
+        settings: dict[str, Any] = json.loads(json.dumps(asdict(self), default=plain))
+        return settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +97,39 @@ class RunResult:
 
     @property
     def validation_loss(self) -> float:
-        """Of the epoch that was kept."""
+        """Return that of the epoch that was kept."""
         return min(row["val_loss"] for row in self.epochs)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return losses and metrics as JSON holds them."""
         return {
             "epochs": len(self.epochs),
             "validation_loss": self.validation_loss,
             "validation": _metrics(self.validation),
             "test": None if self.test is None else _metrics(self.test),
         }
+
+
+class EpochLog(Callback):
+    """One row per epoch, in `rows` and in a CSV file that is whole after every epoch.
+
+    Rows are part of checkpoints: a run that goes on after a kill has those of all its epochs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.rows: list[dict[str, float]] = []
+        self._path = path
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        self.rows.append({"epoch": trainer.current_epoch} | dict(sorted(metrics.items())))
+        write_atomic(self._path, _csv(pd.DataFrame(self.rows)))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.rows = state_dict["rows"]
 
 
 def run(config: RunConfig, *, show_progress: bool = False) -> RunResult:
@@ -119,9 +144,7 @@ def run(config: RunConfig, *, show_progress: bool = False) -> RunResult:
     train, test = select(data, config.split, config.fold)
     folder = config.output / CHECKPOINTS
     claim(train, learning, config.seed, folder)
-    tracker = open_tracker(
-        config.tracking, config.output.name, _parameters(config, data), folder / "mlflow.json"
-    )
+    tracker = open_tracker(config.tracking, config.output.name, _parameters(config, data), folder / "mlflow.json")
     log = EpochLog(config.output / EPOCHS_FILE)
     with tracker:
         model = fit(
@@ -131,10 +154,7 @@ def run(config: RunConfig, *, show_progress: bool = False) -> RunResult:
         )  # fmt: skip
         validation = split_validation(train, config.trainer.validation_share, config.seed)[1]
         result = RunResult(
-            model,
-            log.rows,
-            _evaluate(model, validation),
-            None if test is None else _evaluate(model, test),
+            model, log.rows, _evaluate(model, validation), None if test is None else _evaluate(model, test)
         )
         _write(config, result, validation if test is None else test)
         _track(tracker, config, result, data)
@@ -142,22 +162,19 @@ def run(config: RunConfig, *, show_progress: bool = False) -> RunResult:
 
 
 def select(data: Labelled, split: str, fold: int) -> tuple[Selection, Selection | None]:
-    """Decisions to train and to test with. Raises InputError when one of them is empty."""
+    """Return decisions to train and to test with. Raises InputError when one of them is empty."""
     if split == "all":
         return Selection(data, np.arange(len(data))), None
     parts = data.splits.fold(SplitKind(split), fold)
     for name, ids in (("train", parts.train), ("test", parts.test)):
         if not len(ids):
-            raise InputError(
-                f"dataset {data.folder}: fold {fold} of the {split} split has no decision to "
-                f"{name} with"
-            )
+            raise InputError(f"dataset {data.folder}: fold {fold} of the {split} split has no decision to {name} with")
     return Selection(data, parts.train), Selection(data, parts.test)
 
 
 def _evaluate(model: Model, selection: Selection) -> Evaluation:
     predicted = model.predict(selection).throughput
-    return evaluate(predicted, selection.throughput, selection.netlist)
+    return score_predictions(predicted, selection.throughput, selection.netlist)
 
 
 def _metrics(evaluation: Evaluation) -> dict[str, float | None]:
@@ -165,7 +182,7 @@ def _metrics(evaluation: Evaluation) -> dict[str, float | None]:
 
 
 def _write(config: RunConfig, result: RunResult, shown: Selection) -> None:
-    """The model first: it is what took long."""
+    """Write all files, the model first: it is what took long."""
     output = config.output
     result.model.save(config.model_file)
     write_atomic(output / METRICS_FILE, json.dumps(result.to_dict(), indent=1) + "\n")
@@ -180,26 +197,27 @@ def _write(config: RunConfig, result: RunResult, shown: Selection) -> None:
 
 def _prediction_table(selection: Selection, prediction: Prediction) -> str:
     assert prediction.log_sigma is not None
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(("decision", "netlist", "family", "measured", "predicted", "sigma"))
-    columns = (
-        selection.ids,
-        selection.netlist,
-        selection.data.family[selection.ids],
-        selection.throughput,
-        prediction.throughput,
-        np.exp(prediction.log_sigma),
-    )
-    writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
-    return table.getvalue()
+    columns = {
+        "decision": selection.ids,
+        "netlist": selection.netlist,
+        "family": selection.data.family[selection.ids],
+        "measured": selection.throughput,
+        "predicted": prediction.throughput,
+        "sigma": np.exp(prediction.log_sigma),
+    }
+    return _csv(pd.DataFrame(columns))
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    text: str = frame.to_csv(index=False, lineterminator="\n", na_rep="nan")
+    return text
 
 
 def _parameters(config: RunConfig, data: Labelled) -> dict[str, Any]:
     return config.describe() | {
         "dataset_hash": data.content_hash,
         "git_revision": git_revision(),
-        "code_version": source_hash(*PACKAGES),
+        "code_version": source_key(Path(__file__)),
     }
 
 
@@ -211,4 +229,4 @@ def _track(tracker: Tracker, config: RunConfig, result: RunResult, data: Labelle
     files = (*config.output.glob("*.*"), config.output / CHECKPOINTS / BEST_CHECKPOINT)
     tracker.log_files(sorted(files))
     if isinstance(data.hardware, Fabric):  # only those are served
-        tracker.log_model(config.model_file, data.folder)
+        tracker.log_model(lambda run_id: log_model(run_id, config.model_file, data.folder))

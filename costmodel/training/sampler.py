@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from torch.utils.data import Dataset, Sampler
 
-from costmodel.encoding.batch import Batch, make_batch
-from costmodel.encoding.graph_set import GraphSet, LongArray
+from costmodel.encoding import Batch, GraphSet, make_batch
 from costmodel.training.processes import ALONE, Place
+from placer.base import LongArray
 
 
 class BatchData(Dataset[Batch]):
@@ -30,15 +30,9 @@ class GraphSampler(Sampler[LongArray]):
     """
 
     def __init__(
-        self,
-        ids: LongArray,
-        netlist: LongArray,
-        graphs: int,
-        decisions: int,
-        seed: int,
-        place: Place = ALONE,
+        self, ids: LongArray, netlist: LongArray, graphs: int, decisions: int, seed: int, place: Place = ALONE
     ) -> None:
-        """`netlist` [len(ids)]; a batch has `graphs` times up to `decisions` decisions."""
+        """Take `netlist` [len(ids)]; a batch has `graphs` times up to `decisions` decisions."""
         self.epoch = 0
         self._graphs, self._decisions, self._seed, self._place = graphs, decisions, seed, place
         order = np.argsort(netlist, kind="stable")
@@ -47,7 +41,7 @@ class GraphSampler(Sampler[LongArray]):
         self._num_groups = sum(-(-len(part) // decisions) for part in self._by_netlist)
 
     def set_epoch(self, epoch: int) -> None:
-        """Lightning calls this before every epoch."""
+        """Note the epoch; Lightning calls this before each."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -59,21 +53,17 @@ class GraphSampler(Sampler[LongArray]):
         owner: list[int] = []  # netlist of each group
         for number, part in enumerate(self._by_netlist):
             shuffled = rng.permutation(part)
-            groups += [
-                shuffled[k : k + self._decisions] for k in range(0, len(part), self._decisions)
-            ]
+            groups += [shuffled[k : k + self._decisions] for k in range(0, len(part), self._decisions)]
             owner += [number] * (len(groups) - len(owner))
         order = rng.permutation(len(groups)).tolist()
         for k in range(0, len(order), self._graphs):
             batch = order[k : k + self._graphs]
             mine = _share([owner[g] for g in batch], self._place)
-            yield np.concatenate(
-                [groups[g] for g, is_mine in zip(batch, mine, strict=True) if is_mine]
-            )
+            yield np.concatenate([groups[g] for g, is_mine in zip(batch, mine, strict=True) if is_mine])
 
 
 def _share(owners: list[int], place: Place) -> list[bool]:
-    """Which groups of a batch a process takes, whole netlists in turn.
+    """Tell which groups of a batch a process takes, whole netlists in turn.
 
     When there are fewer netlists than processes, each takes the whole batch: the mean over
     processes is the same.
@@ -85,15 +75,6 @@ def _share(owners: list[int], place: Place) -> list[bool]:
     return [rank[owner] == place.rank for owner in owners]
 
 
-class PlainSampler(Sampler[LongArray]):
-    """All decisions in order, for validation and prediction."""
-
-    def __init__(self, ids: LongArray, size: int) -> None:
-        self._ids, self._size = ids, size
-
-    def __len__(self) -> int:
-        return -(-len(self._ids) // self._size)
-
-    def __iter__(self) -> Iterator[LongArray]:
-        for k in range(0, len(self._ids), self._size):
-            yield self._ids[k : k + self._size]
+def in_order(ids: LongArray, size: int) -> list[LongArray]:
+    """Return all decisions in batches of up to `size`, for validation."""
+    return [ids[k : k + size] for k in range(0, len(ids), size)]

@@ -11,14 +11,13 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
-
-import optuna
-from optuna.trial import Trial, TrialState
+from typing import TYPE_CHECKING, Literal
 
 from costmodel.training.run import RunResult
-from placer.errors import InputError
-from placer.files import make_folder
+from placer.base import InputError, make_folder
+
+if TYPE_CHECKING:
+    import optuna
 
 Values = dict[str, int | float]
 
@@ -44,7 +43,7 @@ class Range:
     def least(self) -> int | float:
         return int(self.low) if self.kind == "int" else self.low
 
-    def suggest(self, trial: Trial) -> int | float:
+    def suggest(self, trial: optuna.Trial) -> int | float:
         if self.kind == "int":
             return trial.suggest_int(self.name, int(self.low), int(self.high), log=self.log)
         return trial.suggest_float(self.name, self.low, self.high, log=self.log)
@@ -61,19 +60,16 @@ class SearchConfig:
     def __post_init__(self) -> None:
         if self.trials < 1 or not self.space:
             raise InputError(
-                f"search.trials={self.trials}, {len(self.space)} settings in search.space; needed "
-                "1 or more of both"
+                f"search.trials={self.trials}, {len(self.space)} settings in search.space; needed 1 or more of both"
             )
 
     def score(self, result: RunResult) -> float:
-        """Less is better. Raises InputError when the validation part is too small to tell."""
+        """Return what is minimised. Raises InputError when the validation part is too small."""
         score = result.validation_loss
         if self.objective == "val_spearman":
             score = -result.validation.overall.spearman
         if not math.isfinite(score):
-            raise InputError(
-                f"{self.objective} is {score}: the validation part has too few different decisions"
-            )
+            raise InputError(f"{self.objective} is {score}: the validation part has too few different decisions")
         return score
 
 
@@ -94,14 +90,16 @@ def search(
     train: Callable[[int, Values], RunResult],
     on_trial: Callable[[Outcome], None],
 ) -> list[Outcome]:
-    """All trials, the best first; `train` runs one with the values it is given.
+    """Return all trials, the best first; `train` runs one with the values it is given.
 
     `origin` tells what else decides the results. Raises InputError when `folder` holds trials of
     another search, or a setting is not known.
     """
+    from optuna.samplers import TPESampler  # of the extra `track`; training does without
+
     study = _open_study(config, folder, origin)
     while (number := len(_finished(study))) < config.trials:
-        study.sampler = optuna.samplers.TPESampler(seed=1000 * seed + number)
+        study.sampler = TPESampler(seed=1000 * seed + number)
         trial = study.ask()
         values = {setting.name: setting.suggest(trial) for setting in config.space}
         study.tell(trial, config.score(train(number, values)))
@@ -110,11 +108,11 @@ def search(
 
 
 def _open_study(config: SearchConfig, folder: Path, origin: str) -> optuna.Study:
+    import optuna
+
     make_folder(folder)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(
-        storage=f"sqlite:///{folder / 'study.db'}", study_name="tune", load_if_exists=True
-    )
+    study = optuna.create_study(storage=f"sqlite:///{folder / 'study.db'}", study_name="tune", load_if_exists=True)
     space = [asdict(setting) for setting in config.space]
     wanted = json.dumps({"objective": config.objective, "space": space, "runs": origin})
     if study.user_attrs.get("origin", wanted) != wanted:
@@ -127,8 +125,5 @@ def _open_study(config: SearchConfig, folder: Path, origin: str) -> optuna.Study
 
 
 def _finished(study: optuna.Study) -> list[Outcome]:
-    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    return [
-        Outcome(number, dict(trial.params), float(trial.value or 0.0))
-        for number, trial in enumerate(trials)
-    ]
+    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.value is not None]
+    return [Outcome(number, dict(trial.params), float(trial.value or 0.0)) for number, trial in enumerate(trials)]

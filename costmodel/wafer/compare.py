@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from omegaconf import DictConfig
-from rich.table import Table
 
-from costmodel.training.figures import png
 from costmodel.wafer.compare_figures import floorplans
-from costmodel.wafer.compare_jobs import (
-    Job,
-    Method,
-    Result,
-    read_result,
-    run_job,
-    write_result,
-)
+from costmodel.wafer.compare_jobs import Job, Method, Result, run_job
 from costmodel.wafer.evaluate import fold_folder
 from costmodel.wafer.graphs import FAMILIES, draw_fitting
-from placer.command import command_line, make_console
-from placer.config import run_command, to_dataclass
-from placer.errors import InputError
-from placer.executor import ExecutorKind, run_tasks
-from placer.files import make_folder, require_folder, write_atomic
-from placer.html.report_page import report_page
-from placer.kernels.generate import generate
-from placer.kernels.graph import KernelGraph
-from placer.kernels.kgraph_file import load_kgraph
+from placer.base import (
+    Cell,
+    InputError,
+    Picture,
+    Table,
+    command_line,
+    make_console,
+    require_folder,
+    write_atomic,
+    write_report,
+)
+from placer.base.config import run_command, to_dataclass
+from placer.base.workers import Workers, run_jobs
+from placer.kernels.model import KernelGraph, generate, load_kgraph
+from placer.show.html import report_page
 
 _COLUMNS = (
     "throughput", "cycles", "score", "slowest", "wire_length", "adapters", "aspect", "rows",
@@ -76,7 +71,7 @@ class WaferCompareConfig:
 
 
 def make_jobs(config: WaferCompareConfig) -> list[Job]:
-    """All searches: public graphs, presets, and graphs of each family that are in no dataset."""
+    """Return all searches: public graphs, presets, and graphs of families in no dataset."""
     cases: list[tuple[KernelGraph, str]] = []
     for letter, family in config.letters:
         path = config.folder / f"{letter}.kgraph"
@@ -95,7 +90,7 @@ def make_jobs(config: WaferCompareConfig) -> list[Job]:
 
 
 def _model_file(config: WaferCompareConfig, family: str) -> Path:
-    """Of the model that has not seen the family. Raises InputError when it is needed and absent."""
+    """Return the model that has not seen the family. Raises InputError when it is absent."""
     path = fold_folder(config.models, "family", family) / "flow.pt"
     if "learned" in config.methods and not path.exists():
         raise InputError(
@@ -106,24 +101,31 @@ def _model_file(config: WaferCompareConfig, family: str) -> Path:
 
 
 def run_all(config: WaferCompareConfig, on_note: Callable[[str], None]) -> Results:
-    """Results that are there are used again. Raises InputError when there is nothing to compare."""
-    folder = config.output / "jobs"
-    jobs = make_jobs(config)
+    """Run all searches; results that are there are used again.
+
+    Raises InputError when there is nothing to compare.
+    """
+    jobs, notes = make_jobs(config), list[str]()
     if not jobs:
         raise InputError("nothing to compare: name presets, families or letters of graphs")
-    make_folder(folder)
-    known = {i: read_result(folder, job) for i, job in enumerate(jobs)}
-    missing = [i for i, result in known.items() if result is None]
-    on_note(f"{len(jobs)} searches, {len(jobs) - len(missing)} of them done before")
-    tasks = [jobs[i] for i in missing]
-    results = run_tasks(run_job, tasks, kind=ExecutorKind.LOCAL, workers=config.workers)
-    for done, (number, found) in enumerate(results, len(jobs) - len(missing) + 1):
-        job = tasks[number]
-        known[missing[number]] = found
-        write_result(folder, job, found)
-        says = f"{job.graph.name}, {job.method}: throughput {found.throughput:.3f}"
-        on_note(f"{done} of {len(jobs)}: {says}")
-    return [(job, result) for i, job in enumerate(jobs) if (result := known[i]) is not None]
+
+    def take(job: Job, found: Result) -> None:
+        notes.append(f"{job.graph.name}, {job.method}: throughput {found.throughput:.3f}")
+
+    def tell(done: int, total: int) -> None:
+        before = f"{total} searches, {done} of them done before"
+        on_note(f"{done} of {total}: {notes[-1]}" if notes else before)
+
+    found = run_jobs(
+        jobs,
+        run_job,
+        config.output / "jobs",
+        decode=lambda values: Result(**values),
+        workers=Workers(workers=config.workers),
+        on_progress=tell,
+        on_result=take,
+    )
+    return list(zip(jobs, found, strict=True))
 
 
 SUMMARY = (
@@ -132,8 +134,8 @@ SUMMARY = (
 )  # fmt: skip
 
 
-def summary(results: Results, methods: list[Method]) -> list[list[str]]:
-    """Per method: throughput beside that of other choices (medians over graphs), and the layouts.
+def summary(results: Results, methods: list[Method]) -> Table:
+    """Return per method throughput beside that of others (medians over graphs), and the layouts.
 
     Gains are over the contest's choice; scores per second are those of the slowest graph.
     """
@@ -159,47 +161,26 @@ def summary(results: Results, methods: list[Method]) -> list[list[str]]:
                 f"{min(rates):,.0f}" if rates else "-",
             ]
         )  # fmt: skip
-    return rows
+    return Table(SUMMARY, rows)
 
 
 def _of_simulators(method: Method, cases: list[dict[str, Result]]) -> tuple[str, str]:
-    """Throughput of the truth model's choice that is reached: median and least."""
-    shares = [
-        case[method].throughput / case["simulator"].throughput
-        for case in cases
-        if "simulator" in case
-    ]
+    """Return how much of the truth model's throughput is reached: median and least."""
+    shares = [case[method].throughput / case["simulator"].throughput for case in cases if "simulator" in case]
     return (f"{np.median(shares):.0%}", f"{min(shares):.0%}") if shares else ("-", "-")
 
 
-def _csv(results: Results) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("graph", "family", "kernels", "method", *_COLUMNS, "limit"))
+def tables_of(results: Results) -> tuple[Table, Table]:
+    """Return every result for readers, and exactly for a CSV file."""
+    shown, exact = list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     for job, result in results:
-        numbers = [f"{getattr(result, name):.6g}" for name in _COLUMNS]
-        writer.writerow(
-            (job.graph.name, job.family, len(job.graph.kernels), job.method, *numbers, result.limit)
-        )
-    return text.getvalue()
-
-
-def _markdown(results: Results, config: WaferCompareConfig) -> str:
-    """The summary, then every graph."""
-    lines = [f"Equal time: {config.seconds:g} s of processor time per search.", ""]
-    lines += [*_table(list(SUMMARY), summary(results, config.methods)), ""]
-    rows = [
-        [job.graph.name, job.family, str(len(job.graph.kernels)), job.method]
-        + [format(getattr(result, name), form) for name, form in _SHOWN.items()]
-        for job, result in results
-    ]
-    header = ["graph", "unseen family", "kernels", "chosen by", "throughput", "score"]
-    lines += _table([*header, "deltaT / bound", "aspect", "rows"], rows)
-    return "\n".join(lines) + "\n"
-
-
-def _table(header: list[str], rows: list[list[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]
+        about = job.graph.name, job.family, len(job.graph.kernels), job.method
+        cells = (format(getattr(result, name), form) for name, form in _SHOWN.items())
+        shown.append((*about, *cells))
+        exact.append((*about, *(getattr(result, name) for name in _COLUMNS), result.limit))
+    header = ("graph", "unseen family", "kernels", "chosen by", "throughput", "score")
+    columns = ("graph", "family", "kernels", "method", *_COLUMNS, "limit")
+    return (Table((*header, "deltaT / bound", "aspect", "rows"), shown), Table(columns, exact, name="comparison"))
 
 
 def main(config: DictConfig) -> None:
@@ -207,25 +188,23 @@ def main(config: DictConfig) -> None:
     settings, console = to_dataclass(WaferCompareConfig, config), make_console()
     require_folder(settings.output)
     results = run_all(settings, console.print)
-    files: dict[str, str | bytes] = {"comparison.csv": _csv(results)}
-    text = _markdown(results, settings)
+    table, (shown, exact) = summary(results, settings.methods), tables_of(results)
     drawn = [item for item in results if item[0].graph.name == settings.floorplans]
+    title, command = "Layouts by cost", command_line("costmodel.wafer.compare")
+    parts: list[str | Table | Picture] = [
+        f"Equal time: {settings.seconds:g} s of processor time per search.",
+        table,
+        shown,
+    ]
     if drawn:
-        files["floorplans.png"] = png(floorplans(drawn))
-        text += f"\n![Layouts of {settings.floorplans}](floorplans.png)\n"
-    files["comparison.md"] = text
-    for folder in (settings.output, settings.publish):
-        if folder is not None:
-            make_folder(folder)
-            for name, content in files.items():
-                write_atomic(folder / name, content)
-    command, title = command_line("costmodel.wafer.compare"), "Layouts by cost"
+        parts.append(Picture("floorplans", f"Layouts of {settings.floorplans}", floorplans(drawn)))
+    write_report(
+        settings.output, "comparison.md", title, command, parts,
+        publish=settings.publish, numbers=[exact],
+    )  # fmt: skip
     page = report_page(settings.output / "comparison.md", title, command, asdict(settings))
     write_atomic(settings.output / "comparison.html", page.to_html())
-    table = Table(*SUMMARY)
-    for row in summary(results, settings.methods):
-        table.add_row(*row)
-    console.print(table)
+    console.print(table.screen())
     console.print(f"written to {settings.output}")
 
 

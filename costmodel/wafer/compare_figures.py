@@ -11,17 +11,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from costmodel.wafer.compare_jobs import Job, Result
-from placer.kernels.check import extents
-from placer.kernels.mapping_table import layout_of
-from placer.kernels.problem import Problem
-from placer.kernels.truth_model import simulate_mapping
+from placer.kernels.model import extents, layout_of
+from placer.kernels.sizing import Problem
+from placer.kernels.truth import simulate_mapping
 
 _COLOURS = colormaps["viridis"]
 _SHOWN = ("contest", "learned")
 
 
 def floorplans(results: list[tuple[Job, Result]]) -> Figure:
-    """Of the contest's and the learned choice; kernels coloured by how busy they are."""
+    """Draw the contest's and the learned choice; kernels coloured by how busy they are."""
     shown = [item for item in results if item[0].method in _SHOWN]
     figure = Figure(figsize=(5.2 * len(shown) + 0.8, 5.6), layout="constrained")
     axes = [figure.add_subplot(1, len(shown), i + 1) for i in range(len(shown))]
@@ -38,13 +37,9 @@ def _draw(axes: Axes, job: Job, result: Result) -> None:
     busy = measured.kernel_cycles / measured.cycles_per_sample
     axes.set(xlim=(0, graph.wafer.width), ylim=(0, graph.wafer.height), aspect="equal")
     axes.set(xticks=(), yticks=())
-    for kernel, placed, share in zip(graph.kernels, layout.kernels, busy, strict=True):
+    for kernel, placed, share in zip(graph.kernels, layout, busy, strict=True):
         width, height = extents(kernel, placed)
-        axes.add_patch(
-            Rectangle(
-                (placed.x, placed.y), width, height, facecolor=_COLOURS(share), edgecolor="white"
-            )
-        )
+        axes.add_patch(Rectangle((placed.x, placed.y), width, height, facecolor=_COLOURS(share), edgecolor="white"))
         axes.text(
             placed.x + width / 2, placed.y + height / 2, kernel.name, ha="center", va="center",
             fontsize=7, rotation=90 if height > 2 * width else 0,

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from costmodel.model import Model
-from costmodel.version import PACKAGES, source_hash
 from costmodel.wafer.cost import LearnedMappingCost
-from placer.errors import InputError
-from placer.files import read_text, write_atomic
-from placer.kernels.check import extents
-from placer.kernels.engines import map_kernels
-from placer.kernels.generate import generate
-from placer.kernels.graph import KernelGraph
-from placer.kernels.kgraph_file import format_kgraph
-from placer.kernels.layout import Layout
-from placer.kernels.mapping_cost import FormulaCost, MappingCost, SimulatorCost
-from placer.kernels.mapping_table import table_of
-from placer.kernels.problem import Problem
-from placer.kernels.search import Search
-from placer.kernels.shapes import LongArray
-from placer.kernels.truth_model import simulate_mapping
+from placer.base import LongArray, source_key
+from placer.base.workers import file_digest
+from placer.kernels.engines import Search, map_kernels
+from placer.kernels.model import KernelGraph, KernelLayout, extents, format_kgraph, generate, table_of
+from placer.kernels.sizing import Problem
+from placer.kernels.truth import FormulaCost, MappingCost, SimulatorCost, simulate_mapping
 
 RATE_SECONDS = 0.2  # of measuring how fast a cost is
 
@@ -46,15 +35,16 @@ class Job:
     seed: int
 
     def origin(self) -> dict[str, Any]:
-        """Everything that the result depends on."""
+        """Return everything that the result depends on."""
         return {
+            "kind": "wafer comparison",
             "graph": format_kgraph(self.graph),
             "name": self.graph.name,
             "method": self.method,
-            "model": Model.load(self.model_file).digest() if self.method == "learned" else None,
+            "model": file_digest(self.model_file) if self.method == "learned" else None,
             "seconds": self.seconds,
             "seed": self.seed,
-            "code": source_hash(*PACKAGES),
+            "code": source_key(Path(__file__)),
         }
 
 
@@ -77,7 +67,7 @@ class Result:
 
 
 def run_job(job: Job) -> Result:
-    """Search, judge, simulate."""
+    """Search for a layout, judge it and simulate it."""
     problem, cost = Problem(job.graph), _cost(job)
     map_kernels(Search(Problem(generate("tiny")), 0.5, cost=cost), "auto")  # loads compiled code
     # Processor time: other work on the machine favours no method.
@@ -109,7 +99,7 @@ def _cost(job: Job) -> MappingCost | None:
 
 
 def _rate(problem: Problem, cost: MappingCost, table: LongArray) -> float:
-    """One mapping after the other, as walks ask."""
+    """Measure how many mappings are scored per second, one after the other as walks ask."""
     number, begin, spent = 0, time.process_time(), 0.0
     while spent < RATE_SECONDS:
         cost.score(problem, table[None])
@@ -117,42 +107,14 @@ def _rate(problem: Problem, cost: MappingCost, table: LongArray) -> float:
     return number / spent
 
 
-def _aspect(graph: KernelGraph, layout: Layout) -> float:
-    sides = [extents(kernel, p) for kernel, p in zip(graph.kernels, layout.kernels, strict=True)]
+def _aspect(graph: KernelGraph, layout: KernelLayout) -> float:
+    sides = [extents(kernel, p) for kernel, p in zip(graph.kernels, layout, strict=True)]
     return float(np.median([max(side) / min(side) for side in sides]))
 
 
-def _rows(graph: KernelGraph, layout: Layout) -> float:
-    """Rows lie along x or along y: the direction with fewer of them counts."""
+def _rows(graph: KernelGraph, layout: KernelLayout) -> float:
+    """Count kernels across the rows; they lie along x or y, whichever has fewer of them."""
     covered = np.zeros(2)
-    for kernel, placed in zip(graph.kernels, layout.kernels, strict=True):
+    for kernel, placed in zip(graph.kernels, layout, strict=True):
         covered += extents(kernel, placed)
     return float((covered / (graph.wafer.width, graph.wafer.height)).min())
-
-
-def write_result(folder: Path, job: Job, result: Result) -> None:
-    """As a file of its own, which `read_result` finds."""
-    origin, content = job.origin(), asdict(result)
-    document = {"origin": origin, "result": content, "sha256": _digest(content)}
-    write_atomic(job_file(folder, job, origin), json.dumps(document) + "\n")
-
-
-def read_result(folder: Path, job: Job) -> Result | None:
-    """None when there is no whole result of this very job; a damaged one is as good as none."""
-    origin = job.origin()
-    try:
-        document = json.loads(read_text(job_file(folder, job, origin)))
-        content = document["result"]
-        is_whole = document["sha256"] == _digest(content) and document["origin"] == origin
-        return Result(**content) if is_whole else None
-    except (InputError, ValueError, TypeError, KeyError):
-        return None
-
-
-def job_file(folder: Path, job: Job, origin: dict[str, Any]) -> Path:
-    """Named by what it is made from: `origin` of the job."""
-    return folder / f"{job.method}-{_digest(origin)[:20]}.json"
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -12,17 +12,15 @@ import torch
 from numpy.typing import NDArray
 
 from costmodel.encoding import NetlistFeatures
-from costmodel.inference.full import FullPass, Room, predict_all
-from costmodel.inference.rounds import tell_units
+from costmodel.inference import Room, open_pass, predict_all, tell_units
 from costmodel.model import Model
-from costmodel.networks.flow import FlowNetwork
+from costmodel.networks import FlowNetwork
 from costmodel.wafer.dataset import WaferHardware
 from costmodel.wafer.encode import MAX_HOPS, Encoder, unit_ops, unit_stages
 from costmodel.wafer.features import WAFER_FEATURES
-from placer.errors import InputError
-from placer.kernels.mapping_cost import Scores
-from placer.kernels.problem import Problem
-from placer.kernels.shapes import FloatArray, LongArray
+from placer.base import FloatArray, InputError, LongArray
+from placer.kernels.sizing import Problem
+from placer.kernels.truth import Scores
 
 Matrix = NDArray[np.float32]
 
@@ -35,7 +33,7 @@ class LearnedMappingCost:
     """
 
     def __init__(self, model: Model) -> None:
-        """Raises InputError when it is no model of mappings, or of another truth model."""
+        """Take a model. Raises InputError when it is none of mappings by this truth model."""
         model.require_features(WAFER_FEATURES)
         network = model.network
         assert isinstance(network, FlowNetwork), "no other one reads mappings"
@@ -48,7 +46,7 @@ class LearnedMappingCost:
         self._ready = lru_cache(maxsize=2)(partial(_OneProblem, network))
 
     def score(self, problem: Problem, tables: LongArray) -> Scores:
-        """Raises InputError when a prediction is not finite."""
+        """Predict mappings. Raises InputError when a prediction is not finite."""
         ready = self._ready(problem)
         results = [ready.predict(table) for table in tables]
         throughput = np.array([result[0] for result in results])
@@ -95,22 +93,21 @@ class _OneProblem:
         )
         num_lanes = routes.lanes.shape[1]
         sizes = Room(num_lanes, num_lanes, routes.visits.shape[1], MAX_HOPS)
-        self._state = FullPass([network], features, sizes).state
+        self._net = open_pass([network], features, sizes)
         self._layers = _layers(network, features)
         self._result = np.zeros((1, 1, 2))
 
     def predict(self, table: LongArray) -> tuple[float, FloatArray]:
-        """Throughput, and the share of the time that each kernel is busy."""
+        """Return throughput, and the share of the time that each kernel is busy."""
         room, layers = self._encoder.encode(table), self._layers
-        weights, _, _, rows, scratch = self._state
-        width = weights.width
+        rows, width = self._net.rows, self._net.weights.width
         hidden = np.maximum(room.unit @ layers.unit_first[0] + layers.unit_first[1], 0)
         rows.unit[0, 0, ::2, :width] = hidden @ layers.unit_second[0] + layers.unit_second[1]
         rows.flow_static[0, :, :width] = room.flow @ layers.flow_first[0] + layers.flow_first[1]
-        tell_units(weights, rows, scratch)
+        tell_units(self._net)
         visits, lanes, (num_visits, num_lanes) = room.routes
         predict_all(
-            *self._state, np.array([0, num_visits]), visits[0], visits[1], visits[2],
+            self._net, np.array([0, num_visits]), visits[0], visits[1], visits[2],
             np.array([0, num_lanes]), lanes[0], lanes[1], room.end_hops[None], self._result,
         )  # fmt: skip
         last = rows.unit.shape[1] - 1
@@ -147,7 +144,7 @@ def _plain(layers: torch.nn.Sequential, number: int) -> tuple[Matrix, Matrix]:
 
 
 def _normalised(layer: tuple[Matrix, Matrix], scale: Matrix, mean: Matrix) -> tuple[Matrix, Matrix]:
-    """W' x + b' = W (scale (x - mean)) + b, for the columns that are normalised."""
+    """Return W' and b' with W' x + b' = W (scale (x - mean)) + b, for normalised columns."""
     weights, bias = layer
     scaled = weights[: len(scale)] * scale[:, None]
     return scaled, bias - mean @ scaled

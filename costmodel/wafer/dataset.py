@@ -1,8 +1,9 @@
-"""Datasets of labelled mappings: read and checked, and encoded."""
+"""Datasets of labelled mappings: read and checked, encoded, and made known to learners."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import json
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.loader import Tables
-from costmodel.dataset.schema import WAFER_TABLES
-from costmodel.encoding.graph_set import NUM_STALLS, GraphSet, stored_graph_set
+from costmodel.dataset import Index, Tables
+from costmodel.encoding import NUM_STALLS, GraphSet, stored_graph_set
+from costmodel.model import DataKind, Labelled, register_kind
 from costmodel.wafer.encode import Encoder, unit_ops, unit_stages
 from costmodel.wafer.features import WAFER_FEATURES
-from placer.errors import InputError
-from placer.kernels.check import find_faults
-from placer.kernels.graph import KernelGraph
-from placer.kernels.kgraph_file import parse_kgraph
-from placer.kernels.mapping_table import NUM_COLUMNS, layout_of
-from placer.kernels.problem import Problem
-from placer.kernels.shapes import FloatArray, LongArray
-from placer.kernels.truth_model import TRUTH_VERSION, Resolution
+from costmodel.wafer.schema import WAFER_TABLES
+from placer.base import FloatArray, InputError, LongArray
+from placer.kernels.model import NUM_COLUMNS, KernelGraph, find_faults, layout_of, parse_kgraph
+from placer.kernels.sizing import Problem
+from placer.kernels.truth import TRUTH_VERSION, Resolution
 
 # Columns of numbers, each with a limit that it is above and one that it does not exceed.
 _LARGEST = np.finfo(np.float64).max
@@ -59,17 +57,16 @@ class LabelledMappings:
 
 @dataclass(frozen=True, eq=False)
 class WaferDataset(Tables):
-    """Mappings of kernel graphs to wafers."""
+    """Mappings of kernel graphs to wafers; the phases of its index are engines."""
 
-    @classmethod
-    def open(cls, folder: str | Path) -> WaferDataset:
-        """Raises InputError when the folder holds no complete dataset of this version."""
-        tables = Tables.read(folder, WAFER_TABLES)
-        return cls(**{field.name: getattr(tables, field.name) for field in fields(tables)})
+    @staticmethod
+    def open(folder: str | Path) -> WaferDataset:
+        """Open a dataset. Raises InputError when the folder holds none of this version."""
+        return WaferDataset.read(folder, WAFER_TABLES)
 
     @cached_property
     def numbers(self) -> dict[str, FloatArray]:
-        """`NUMBERS` of all mappings, [num_decisions] each, all within their limits."""
+        """Return `NUMBERS` of all mappings, [num_decisions] each, all within their limits."""
         table = self.decisions_file.read_columns(list(NUMBERS))
         numbers = {name: np.array(table[name].to_numpy(), np.float64) for name in NUMBERS}
         for name, (low, high) in NUMBERS.items():
@@ -79,11 +76,13 @@ class WaferDataset(Tables):
         return numbers
 
     @cached_property
-    def engines(self) -> NDArray[np.str_]:
-        return np.array(self.decisions_file.read_columns(["phase"])["phase"].to_pylist(), np.str_)
+    def index(self) -> Index:
+        """Return small columns of all mappings. Raises InputError for illegal `numbers` too."""
+        _ = self.numbers
+        return super().index
 
     def mappings(self, netlist_id: int) -> LabelledMappings:
-        """Raises InputError when the files hold what is not legal."""
+        """Return the mappings of a graph. Raises InputError for illegal values in the files."""
         row = self.netlists_file.read_group(netlist_id).to_pylist()[0]
         table = self.decisions_file.read_group(netlist_id)
         try:
@@ -104,13 +103,13 @@ class WaferDataset(Tables):
 
 
 def encode_mappings(dataset: WaferDataset, folder: Path) -> GraphSet:
-    """All mappings with their labels, in files in `folder`; used again if there."""
+    """Encode all mappings with their labels into files in `folder`; used again if there."""
     parts = (part_of(dataset.mappings(i)) for i in range(dataset.num_netlists))
     return stored_graph_set(parts, WAFER_FEATURES.version, dataset.content_hash, folder)
 
 
 def part_of(mappings: LabelledMappings) -> dict[str, NDArray[Any]]:
-    """The columns of a `GraphSet`: every mapping has facts of its own."""
+    """Return the columns of a `GraphSet`: every mapping has facts of its own."""
     encoder, graph = Encoder.of(Problem(mappings.graph)), mappings.graph
     num, num_units, num_flows = len(mappings.tables), len(graph.kernels), len(graph.edges)
     parts: dict[str, list[NDArray[Any]]] = {}
@@ -139,7 +138,7 @@ def part_of(mappings: LabelledMappings) -> dict[str, NDArray[Any]]:
 
 
 def encoded_columns(encoder: Encoder, table: LongArray) -> dict[str, NDArray[Any]]:
-    """What changes from mapping to mapping."""
+    """Return what changes from mapping to mapping."""
     room = encoder.encode(table)
     visits, lanes, counts = room.routes
     num_visits, num_lanes = counts.tolist()
@@ -161,3 +160,14 @@ def encoded_columns(encoder: Encoder, table: LongArray) -> dict[str, NDArray[Any
         "link_flows": np.zeros(num_lanes, np.int32),
         "link_hops": np.zeros(num_lanes, np.int32),
     }
+
+
+def open_mappings(folder: Path, cache: Path) -> Labelled:
+    """Open a dataset of mappings; its heuristic is bound / deltaT."""
+    dataset, hardware = WaferDataset.open(folder), WaferHardware()
+    if dataset.metadata.config.get("hardware") != json.loads(json.dumps(asdict(hardware))):
+        raise InputError(f"dataset {folder}: labelled by another truth model; make it again")
+    return Labelled.of(dataset, hardware, WAFER_FEATURES, lambda: encode_mappings(dataset, cache))
+
+
+register_kind(DataKind(WAFER_FEATURES, WAFER_TABLES.netlists.file, open_mappings))

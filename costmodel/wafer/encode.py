@@ -14,31 +14,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from costmodel.encoding.features import FloatArray
 from costmodel.wafer.features import FLOW_FACTS, LARGEST, SMALLEST, UNIT_FACTS, WAFER_FEATURES
-from costmodel.wafer.regions import (
-    IntArray,
-    Regions,
-    Routes,
-    add_route,
-    count_paths,
-    link_kinds,
-    regions_of,
-    room_for_routes,
-)
-from costmodel.wafer.streams import (
-    Stream,
-    count_adapters,
-    is_across,
-    rim_hops,
-    spread_share,
-    stream_of,
-)
-from placer.kernels.graph import KERNEL_TYPES, KernelGraph
-from placer.kernels.mapping_table import ROTATED, C, H, K, Loops, W, extents_of, loops_of
-from placer.kernels.problem import Problem
-from placer.kernels.shapes import LongArray
-from placer.kernels.truth_kernels import ELEMENTS_PER_WAVELET, TILES_PER_OUTPUT, output_wavelets
+from costmodel.wafer.regions import Regions, Routes, add_route, count_paths, link_kinds, regions_of, room_for_routes
+from costmodel.wafer.streams import Stream, count_adapters, is_across, rim_hops, spread_share, stream_of
+from placer.base import IntArray, LongArray, SingleArray
+from placer.kernels.model import KERNEL_TYPES, ROTATED, C, H, K, KernelGraph, W, extents_of
+from placer.kernels.sizing import Loops, Problem, loops_of
+from placer.kernels.truth import ELEMENTS_PER_WAVELET, TILES_PER_OUTPUT, output_wavelets
 
 Phases = tuple[float, float, float, float, float]
 
@@ -65,8 +47,8 @@ class Graph(NamedTuple):
 class Mapped(NamedTuple):
     """Room for one mapping."""
 
-    unit: FloatArray  # [num_kernels, columns]
-    flow: FloatArray  # [num_edges, columns]
+    unit: SingleArray  # [num_kernels, columns]
+    flow: SingleArray  # [num_edges, columns]
     end_hops: IntArray  # [num_edges]
     routes: Routes
 
@@ -93,12 +75,13 @@ class Encoder:
         )
 
     def encode(self, table: LongArray) -> Mapped:
-        """Of one mapping; the arrays change with the next one."""
+        """Encode one mapping; the arrays change with the next one."""
         encode_mapping(self.graph, table, self.room)
         return self.room
 
 
 def graph_arrays(graph: KernelGraph, bound: float) -> Graph:
+    """Return what does not depend on the mapping; `bound` in cycles."""
     num, loops = len(graph.kernels), loops_of(graph)
     edges = np.array(graph.edges, np.int64).reshape(-1, 2)
     windows = np.ones((num, loops.convs.shape[1], 2), np.int64)
@@ -118,17 +101,18 @@ def graph_arrays(graph: KernelGraph, bound: float) -> Graph:
 
 
 def unit_ops(graph: KernelGraph) -> IntArray:
-    """[num_kernels] index into the operations of WAFER_FEATURES."""
+    """Return indices into the operations of WAFER_FEATURES [num_kernels]."""
     return np.array([KERNEL_TYPES.index(kernel.type) for kernel in graph.kernels], np.int32)
 
 
 def unit_stages(graph: Graph) -> IntArray:
+    """Return the stages of kernels, as far as they are told apart [num_kernels]."""
     return np.minimum(graph.depth, WAFER_FEATURES.num_stages - 1).astype(np.int32)
 
 
 @njit(cache=True)
-def _put(row: FloatArray, column: int, value: float) -> int:
-    """A number relative to the bound, in two columns; returns the next one."""
+def _put(row: SingleArray, column: int, value: float) -> int:
+    """Put a number relative to the bound into two columns; return the next one."""
     row[column] = min(value, LARGEST)
     row[column + 1] = math.log(value + SMALLEST)
     return column + 2
@@ -141,7 +125,7 @@ def _sum(phases: Phases) -> float:
 
 @njit(cache=True)
 def _phases(graph: Graph, row: LongArray, kernel: int, i: int) -> Phases:
-    """Counts of one convolution, in the order of `PHASES`; docs/wafer_truth.md derives them."""
+    """Return counts of one convolution, as of `PHASES`; docs/wafer_truth.md derives them."""
     conv, window = graph.loops.convs[kernel, i], graph.windows[kernel, i]
     c, k = row[C + i], row[K + i]
     rows, columns = -(-conv[0] // row[H]), -(-conv[1] // row[W])
@@ -158,10 +142,8 @@ def _phases(graph: Graph, row: LongArray, kernel: int, i: int) -> Phases:
 
 
 @njit(cache=True)
-def _encode_kernel(
-    graph: Graph, table: LongArray, kernel: int, unit: FloatArray
-) -> tuple[float, float]:
-    """Columns of a kernel but the rims; returns what it moves along rows and across them."""
+def _encode_kernel(graph: Graph, table: LongArray, kernel: int, unit: SingleArray) -> tuple[float, float]:
+    """Fill columns of a kernel but the rims; return what it moves along and across rows."""
     row, out = table[kernel], unit[kernel]
     busiest = most = (0.0, 0.0, 0.0, 0.0, 0.0)
     for i in range(graph.loops.num_convs[kernel]):
@@ -188,7 +170,7 @@ def _encode_kernel(
 
 @njit(cache=True)
 def encode_mapping(graph: Graph, table: LongArray, room: Mapped) -> None:
-    """Everything but the operations and stages of kernels."""
+    """Fill in everything but the operations and stages of kernels."""
     num, bound, slowest = len(table), graph.bound, 1.0
     loads, rims = np.zeros((num, 2)), np.zeros((num, 2))
     for kernel in range(num):
@@ -212,18 +194,13 @@ def encode_mapping(graph: Graph, table: LongArray, room: Mapped) -> None:
 
 
 @njit(cache=True)
-def _encode_stream(
-    graph: Graph, table: LongArray, e: int, stream: Stream, regions: Regions, room: Mapped
-) -> None:
+def _encode_stream(graph: Graph, table: LongArray, e: int, stream: Stream, regions: Regions, room: Mapped) -> None:
     axis, lanes, out_tile, in_tile, out_start, in_start = stream
     u, v = graph.edges[e]
     out, bound, wavelets = room.flow[e], graph.bound, graph.wavelets[e]
     adapters = count_adapters(table, u, v, graph.loops.num_convs[u])
     distance = abs(in_tile - out_tile) + abs(in_start - out_start)
-    spread = max(
-        spread_share(table, u, axis, out_start, lanes),
-        spread_share(table, v, axis, in_start, lanes),
-    )
+    spread = max(spread_share(table, u, axis, out_start, lanes), spread_share(table, v, axis, in_start, lanes))
     num_paths, pitch = count_paths(regions, stream)
     out[0], out[1] = adapters / 3, min(1, adapters)
     out[2] = graph.depth[v] - graph.depth[u]

@@ -6,8 +6,6 @@ with what needs no training data, or hardly any.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,18 +13,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from omegaconf import DictConfig
-from rich.table import Table
 
-from costmodel.calibration import Calibration
-from costmodel.labelled import Labelled, Selection, open_labelled
-from costmodel.metrics import Evaluation, evaluate
-from costmodel.training.run import RunConfig, run, select
+from costmodel.base import Calibration, Evaluation, score_predictions
+from costmodel.model import Labelled, Selection, open_labelled
+from costmodel.training import RunConfig, run, select
 from costmodel.wafer.dataset import WaferDataset
-from placer.command import make_console
-from placer.config import compose_config, run_command, to_dataclass
-from placer.errors import InputError
-from placer.files import require_folder, write_atomic
-from placer.kernels.shapes import FloatArray
+from placer.base import Cell, FloatArray, InputError, Table, make_console, require_folder, write_atomic
+from placer.base.config import compose_config, run_command, to_dataclass
 
 SplitName = Literal["graph", "family"]
 METHODS = ("deltaT", "deltaT + wires", "slowest kernel", "flow")
@@ -56,13 +49,11 @@ class Row(NamedTuple):
 
 
 def fold_folder(output: Path, split: SplitName, fold: str) -> Path:
-    """Where the run of a fold lies; its model is `flow.pt`."""
+    """Return where the run of a fold lies; its model is `flow.pt`."""
     return output / f"{split}_{fold}"
 
 
-def run_folds(
-    config: WaferEvaluateConfig, on_note: Callable[[str], None], *, show_progress: bool = False
-) -> list[Row]:
+def run_folds(config: WaferEvaluateConfig, on_note: Callable[[str], None], *, show_progress: bool = False) -> list[Row]:
     """Train on and test every fold; runs that are there are used again."""
     on_note("reading and encoding the dataset")
     data, numbers = open_labelled(config.data, config.cache), WaferDataset.open(config.data).numbers
@@ -86,14 +77,14 @@ def run_folds(
             "flow": model.predict(test).throughput,
         }
         rows += [
-            Row(split, name, method, evaluate(predictions[method], test.throughput, test.netlist))
+            Row(split, name, method, score_predictions(predictions[method], test.throughput, test.netlist))
             for method in METHODS
         ]
     return rows
 
 
 def _training(config: WaferEvaluateConfig, split: SplitName, name: str, fold: int) -> RunConfig:
-    """As `python -m costmodel.train` would be called."""
+    """Return the settings that `python -m costmodel.train` would be called with."""
     threads = "null" if config.threads is None else config.threads
     overrides = [
         f"data={config.data}", f"cache={config.cache}", f"split={split}", f"fold={fold}",
@@ -104,12 +95,12 @@ def _training(config: WaferEvaluateConfig, split: SplitName, name: str, fold: in
 
 
 def _calibrated(scores: FloatArray, train: Selection) -> FloatArray:
-    """Throughput for all scores, by the curve of the training part."""
+    """Return throughput for all scores, by the curve of the training part."""
     return Calibration.fit(scores[train.ids], train.throughput).apply(scores)
 
 
 def _with_wires(data: Labelled, numbers: dict[str, FloatArray], train: Selection) -> FloatArray:
-    """exp of the best linear mix of log(bound / deltaT), log wire length per edge and adapters."""
+    """Return exp of the best mix of log(bound / deltaT), log wire length per edge, adapters."""
     graphs = data.graphs
     edges = np.maximum(1, np.diff(graphs.flow_start)[graphs.facts_of])
     columns = np.stack(
@@ -126,31 +117,21 @@ def _with_wires(data: Labelled, numbers: dict[str, FloatArray], train: Selection
     return mixed
 
 
-def _csv(rows: list[Row]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("split", "fold", "method", "graphs", "mappings", *_METRICS))
-    for row in rows:
-        scores = row.evaluation.overall
-        values = [f"{getattr(scores, name):.4f}" for name in _METRICS]
-        writer.writerow(
-            (row.split, row.fold, row.method, scores.num_graphs, scores.num_decisions, *values)
-        )
-    return text.getvalue()
-
-
 def main(config: DictConfig) -> None:
     """Entry point."""
     settings, console = to_dataclass(WaferEvaluateConfig, config), make_console()
     require_folder(settings.output)
-    rows = run_folds(settings, console.print, show_progress=console.is_terminal)
-    write_atomic(settings.output / "evaluation.csv", _csv(rows))
-    table = Table("split", "fold", "method", "RE", "per graph", "pooled", "pairs > 5%", "regret")
-    for row in rows:
+    names, shown = ("split", "fold", "method"), []
+    kept: list[tuple[Cell, ...]] = []
+    for row in run_folds(settings, console.print, show_progress=console.is_terminal):
         scores = row.evaluation.overall
         values = [f"{getattr(scores, name):.4f}" for name in _METRICS]
-        table.add_row(row.split, row.fold, row.method, *values)
-    console.print(table)
+        shown.append((*row[:3], *values))
+        kept.append((*row[:3], scores.num_graphs, scores.num_decisions, *values))
+    table = Table((*names, "graphs", "mappings", *_METRICS), kept)
+    write_atomic(settings.output / "evaluation.csv", table.csv())
+    header = (*names, "RE", "per graph", "pooled", "pairs > 5%", "regret")
+    console.print(Table(header, shown).screen())
     console.print(f"written: {settings.output / 'evaluation.csv'}")
 
 

@@ -8,8 +8,8 @@ other is learned.
 
 from __future__ import annotations
 
-from costmodel.encoding.features import FeatureSchema
-from placer.kernels.graph import KERNEL_TYPES
+from costmodel.encoding import FeatureSchema
+from placer.kernels.model import KERNEL_TYPES
 
 PHASES = ("compute", "inputs", "reduction", "outputs", "hops")  # of a convolution
 # Each number relative to the bound comes twice: as it is (at most LARGEST), and as a logarithm.

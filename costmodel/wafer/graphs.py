@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from placer.errors import InputError
-from placer.kernels.flow import flow_along
-from placer.kernels.generate import branched, fully_connected, plain, resnet, unet
-from placer.kernels.graph import KernelGraph, Wafer, depth_first_order
-from placer.kernels.problem import Problem
-from placer.kernels.strips import best_rows
+from placer.base import InputError
+from placer.kernels.engines import arrange, best_rows
+from placer.kernels.model import KernelGraph, Wafer, branched, depth_first_order, fully_connected, plain, resnet, unet
+from placer.kernels.sizing import Problem
 
 MAX_KERNELS = 64
 MAX_DRAWS = 64  # of a graph that fits its wafer
@@ -26,7 +24,7 @@ Draw = Callable[[np.random.Generator, Wafer], KernelGraph]
 
 
 def _power(rng: np.random.Generator, low: int, high: int) -> int:
-    """2^low to 2^high."""
+    """Draw a power of two from 2^low to 2^high."""
     return int(1 << rng.integers(low, high + 1))
 
 
@@ -71,7 +69,7 @@ FAMILIES: dict[str, Draw] = {
 
 
 def draw_graph(family: str, rng: np.random.Generator) -> tuple[KernelGraph, dict[str, Any]]:
-    """A graph of a family on a wafer of random size, and what was drawn."""
+    """Return a graph of a family on a wafer of random size, and what was drawn."""
     if family not in FAMILIES:
         raise InputError(f"unknown family {family!r}; allowed: {', '.join(FAMILIES)}")
     side = int(rng.integers(SIDES[0], SIDES[1] + 1))
@@ -87,10 +85,8 @@ def draw_graph(family: str, rng: np.random.Generator) -> tuple[KernelGraph, dict
             return replace(graph, name=name), {"family": family, "name": name}
 
 
-def draw_fitting(
-    family: str, rng: np.random.Generator, failures: list[str]
-) -> tuple[Problem, int, dict[str, Any]]:
-    """A graph that fits, and the smallest of a few times (ticks) at which it has rows."""
+def draw_fitting(family: str, rng: np.random.Generator, failures: list[str]) -> tuple[Problem, int, dict[str, Any]]:
+    """Return a graph that fits, and the smallest of a few times (ticks) at which it has rows."""
     for _ in range(MAX_DRAWS):
         graph, spec = draw_graph(family, rng)
         try:
@@ -100,7 +96,7 @@ def draw_fitting(
             continue
         if problem.num < MIN_KERNELS or problem.bound < MIN_BOUND * graph.time_scale:
             continue
-        flow = flow_along(problem.edges, np.array(depth_first_order(problem.num, graph.edges)))
+        flow = arrange(problem.edges, np.array(depth_first_order(problem.num, graph.edges)))
         places = np.unique(np.searchsorted(problem.times, problem.bound * 1.08 ** np.arange(30)))
         for ticks in problem.times[places[places < len(problem.times)]].tolist():
             if best_rows(problem.shapes_at(ticks), flow) is not None:

@@ -14,11 +14,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from costmodel.wafer.streams import Stream, span
-from placer.hot import hot
-from placer.kernels.mapping_table import ROTATED
-from placer.kernels.shapes import LongArray
-
-IntArray = NDArray[np.int32]
+from placer.base import IntArray, LongArray, hot
+from placer.kernels.model import ROTATED
 
 REGIONS = 8  # along the longer side of the wafer
 LOW_SHARE, HIGH_SHARE = 0.1, 0.4  # of a link that kernels use: limits between kinds of lanes
@@ -43,25 +40,21 @@ class Routes(NamedTuple):
 
 @njit(cache=True)
 def regions_of(width: int, height: int) -> Regions:
-    """Of a wafer."""
+    """Return the regions of a wafer."""
     pitch = max(width, height, REGIONS) / REGIONS
     columns, rows = max(1, round(width / pitch)), max(1, round(height / pitch))
     return Regions(columns, rows, width / columns, height / rows)
 
 
 def room_for_routes(width: int, height: int, num_kernels: int, num_edges: int) -> Routes:
-    """As much as any mapping to a wafer may need."""
+    """Return as much room as any mapping to a wafer may need."""
     num_visits, num_lanes = _most(width, height, num_kernels, num_edges)
-    return Routes(
-        np.zeros((3, num_visits), np.int32),
-        np.zeros((2, num_lanes), np.int32),
-        np.zeros(2, np.int64),
-    )
+    return Routes(np.zeros((3, num_visits), np.int32), np.zeros((2, num_lanes), np.int32), np.zeros(2, np.int64))
 
 
 @njit(cache=True)
 def _most(width: int, height: int, num_kernels: int, num_edges: int) -> tuple[int, int]:
-    """Visits and lanes; compiled code returns no named tuples to Python (docs/experiments.md)."""
+    """Count visits and lanes; compiled code returns no named tuples to Python."""
     regions = regions_of(width, height)
     columns, rows = regions.columns, regions.rows
     most_visits = num_edges * (1 + max(columns, rows) * (columns + rows))
@@ -69,10 +62,8 @@ def _most(width: int, height: int, num_kernels: int, num_edges: int) -> tuple[in
 
 
 @njit(cache=True)
-def link_kinds(
-    regions: Regions, table: LongArray, loads: NDArray[np.float64], slowest: float
-) -> IntArray:
-    """Kind of every link between regions: by the share of it that kernels below it use.
+def link_kinds(regions: Regions, table: LongArray, loads: NDArray[np.float64], slowest: float) -> IntArray:
+    """Return the kind of every link between regions: by the share that kernels below it use.
 
     `loads` [num_kernels, 2]: what a kernel moves along its rows and across them, in cycles.
     """
@@ -100,7 +91,7 @@ def link_kinds(
 
 @njit(cache=True)
 def count_paths(regions: Regions, stream: Stream) -> tuple[int, float]:
-    """Parallel paths of a stream, and tiles of a region across its axis."""
+    """Count parallel paths of a stream, and tiles of a region across its axis."""
     pitch = regions.pitch_y if stream.axis == 0 else regions.pitch_x
     return math.ceil(stream.lanes / pitch - 1e-9), pitch
 
@@ -110,7 +101,7 @@ def add_route(
     e: int, source: int, stream: Stream, regions: Regions, kinds: IntArray, lane_of: IntArray,
     routes: Routes,
 ) -> None:  # fmt: skip
-    """The rim, then from region to region: along the axis, then across it, path by path.
+    """Visit the rim, then region after region: along the axis, then across it, path by path.
 
     `lane_of`: number of the lane of each link, then of each rim; -1: not visited yet.
     """

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from costmodel.dataset.schema import KERNEL_GRAPHS, MAPPINGS, to_json
+from costmodel.dataset import to_json
 from costmodel.wafer.samples import GraphSamples
-from placer.kernels.check import judge
-from placer.kernels.kgraph_file import format_kgraph
-from placer.kernels.mapping_table import table_of
+from costmodel.wafer.schema import KERNEL_GRAPHS, MAPPINGS
+from placer.kernels.model import format_kgraph, judge, table_of
 
 
 def rows_of(samples: GraphSamples) -> tuple[pa.Table, pa.Table]:
-    """The row of the table of graphs, and the rows of the table of mappings."""
+    """Return the row of the table of graphs, and the rows of the table of mappings."""
     graph = {
         "netlist_id": samples.netlist_id,
         "family": samples.spec["family"],
@@ -46,7 +45,4 @@ def rows_of(samples: GraphSamples) -> tuple[pa.Table, pa.Table]:
                 "kernel_busy": (measured.kernel_cycles / measured.cycles_per_sample).tolist(),
             }
         )
-    return (
-        pa.Table.from_pylist([graph], schema=KERNEL_GRAPHS),
-        pa.Table.from_pylist(mappings, schema=MAPPINGS),
-    )
+    return (pa.Table.from_pylist([graph], schema=KERNEL_GRAPHS), pa.Table.from_pylist(mappings, schema=MAPPINGS))

@@ -10,36 +10,37 @@ from typing import Any
 import numpy as np
 
 from costmodel.wafer.graphs import draw_fitting
-from placer.kernels.check import judge
-from placer.kernels.finish import finish_rectangles, frames_of
-from placer.kernels.floorplan import Floorplan
-from placer.kernels.flow import flow_along
-from placer.kernels.graph import KernelGraph, breadth_first_order, depth_first_order
-from placer.kernels.joint import JointSizing
-from placer.kernels.kgraph_file import format_kgraph
-from placer.kernels.layout import Layout
-from placer.kernels.mapping_cost import FormulaCost, MappingCost, SimulatorCost
-from placer.kernels.mapping_table import layout_of
-from placer.kernels.orders import change_order
-from placer.kernels.problem import Problem
-from placer.kernels.rows import fill_rows
-from placer.kernels.search import Search
-from placer.kernels.shapes import LongArray
-from placer.kernels.shelf_search import Schedule, anneal_shelves
-from placer.kernels.shelves import Shelves, floorplan_of, shelves_of
-from placer.kernels.slicing import slice_wafer
-from placer.kernels.strips import best_rows
-from placer.kernels.tbs import PART as TBS_PART
-from placer.kernels.tbs import anneal_twins
-from placer.kernels.truth_model import WaferMeasurement, simulate_mapping
-from placer.kernels.walk import Heat, start_state, walk
-from placer.kernels.walk_state import State
+from placer.base import LongArray
+from placer.kernels.engines import (
+    Floorplan,
+    Schedule,
+    Search,
+    Shelves,
+    State,
+    anneal_shelves,
+    anneal_twins,
+    arrange,
+    best_rows,
+    change_order,
+    fill_rows,
+    finish_rectangles,
+    floorplan_of,
+    frames_of,
+    shelves_of,
+    slice_wafer,
+    start_state,
+    walk,
+)
+from placer.kernels.model import KernelGraph, KernelLayout, format_kgraph, judge, layout_of
+from placer.kernels.sizing import JointSizing, Problem
+from placer.kernels.truth import FormulaCost, MappingCost, SimulatorCost, WaferMeasurement, simulate_mapping
 
 LOOSEST = 2.5  # target times go up to this, times the smallest one with rows
 ENGINES = ("strips", "rows", "auto", "slicing", "tbs")
 # Share of the mappings that walks find: near the starts, and on the way to the best.
 NEAR_SHARE, FAR_SHARE = 0.15, 0.5
 NUM_WALKS = 4  # of each kind
+TBS_STEPS = 10_000  # of a run of that engine
 NEAR_STEPS, FAR_STEPS = 60, 1_500  # changes that are tried per walk
 
 
@@ -49,7 +50,7 @@ class Found:
 
     engine: str
     search: dict[str, Any]
-    layout: Layout
+    layout: KernelLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,28 +87,21 @@ def make_samples(family: str, num_decisions: int, seed: int, netlist_id: int) ->
     for each in found:
         judge(problem.graph, each.layout)
     measured = tuple(simulate_mapping(problem, each.layout) for each in found)
-    return GraphSamples(
-        netlist_id, (seed, netlist_id), spec, problem.graph, found, measured, tuple(failures)
-    )
+    return GraphSamples(netlist_id, (seed, netlist_id), spec, problem.graph, found, measured, tuple(failures))
 
 
 class Explorer:
     """Finds mappings of one graph; what it does depends on the generator alone."""
 
-    def __init__(
-        self, problem: Problem, smallest: int, rng: np.random.Generator, failures: list[str]
-    ) -> None:
+    def __init__(self, problem: Problem, smallest: int, rng: np.random.Generator, failures: list[str]) -> None:
         self._problem, self._smallest, self._rng = problem, smallest, rng
         self._failures = failures
         self._starts: list[State] = []
-        edges = problem.graph.edges
-        self._orders = [
-            np.array(find(problem.num, edges)) for find in (depth_first_order, breadth_first_order)
-        ]
+        self._orders = [problem.depth_first, problem.breadth_first]
 
     def engines(self, number: int) -> Iterator[Found]:
         """Mappings of all engines in turn; those that find none are told in `failures`."""
-        run: dict[str, Callable[[int, LongArray], tuple[dict[str, Any], Layout | None]]] = {
+        run: dict[str, Callable[[int, LongArray], tuple[dict[str, Any], KernelLayout | None]]] = {
             "strips": self._strips,
             "rows": self._rows,
             "auto": self._auto,
@@ -132,7 +126,7 @@ class Explorer:
             seed, wanted = int(rng.integers(1 << 31)), (number + w) // NUM_WALKS
             accepted = [
                 step.state.table
-                for step in walk(self._problem, start, cost, Heat(num_steps, hot, hot / 10), seed)
+                for step in walk(self._problem, start, cost, Schedule(num_steps, hot, hot / 10), seed)
                 if step.is_accepted
             ]
             # Equally many of each doubling of the steps: progress slows down.
@@ -154,41 +148,39 @@ class Explorer:
             order = change_order(order, rng)
         return order
 
-    def _strips(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], Layout | None]:
+    def _strips(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], KernelLayout | None]:
         stack = int(self._rng.integers(1, 4))
         shapes = self._problem.shapes_at(ticks)
-        rows = best_rows(shapes, flow_along(self._problem.edges, order), stack)
+        rows = best_rows(shapes, arrange(self._problem.edges, order), stack)
         if rows is None:
             return {"stack": stack}, None
         return {"stack": stack, "rows": len(rows.heights)}, self._joint(ticks, shelves_of(rows))
 
-    def _rows(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], Layout | None]:
-        rows = fill_rows(self._problem.shapes_at(ticks), flow_along(self._problem.edges, order))
+    def _rows(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], KernelLayout | None]:
+        rows = fill_rows(self._problem.shapes_at(ticks), arrange(self._problem.edges, order))
         if rows is None:
             return {}, None
         return {"rows": len(rows.heights)}, self._joint(ticks, shelves_of(rows))
 
-    def _auto(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], Layout | None]:
+    def _auto(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], KernelLayout | None]:
         """Rows, annealed at a random temperature: what the portfolio does."""
         rng, shapes = self._rng, self._problem.shapes_at(ticks)
         hot, seed = float(2 * 50 ** rng.random()), int(rng.integers(1 << 31))
         search = {"hot": hot, "seed": seed}
-        rows = best_rows(shapes, flow_along(self._problem.edges, order))
+        rows = best_rows(shapes, arrange(self._problem.edges, order))
         if rows is None:
             return search, None
         schedule = Schedule(6_000, hot, 0.3)
-        found = anneal_shelves(
-            self._problem, shapes, shelves_of(rows), schedule, seed, lambda: False
-        )
-        return search, None if found is None else self._joint(ticks, found.shelves)
+        found = anneal_shelves(shapes, shelves_of(rows), schedule, seed, lambda: False)
+        return search, None if found is None else self._joint(ticks, found)
 
-    def _slicing(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], Layout | None]:
+    def _slicing(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], KernelLayout | None]:
         width = int(self._problem.tables.width * (0.6 + 0.4 * self._rng.random()))
-        plan = slice_wafer(self._problem, self._problem.shapes_at(ticks), order, width)
+        plan = slice_wafer(self._problem.shapes_at(ticks), order, width)
         return {"width": width}, None if plan is None else self._rectangles(ticks, plan)
 
-    def _tbs(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], Layout | None]:
-        seed, steps = int(self._rng.integers(1 << 31)), 5 * TBS_PART
+    def _tbs(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], KernelLayout | None]:
+        seed, steps = int(self._rng.integers(1 << 31)), TBS_STEPS
         place = int(np.searchsorted(self._problem.times, 2 * ticks))
         ticks = int(self._problem.times[min(place, len(self._problem.times) - 1)])
         shapes = self._problem.shapes_at(ticks)
@@ -196,22 +188,18 @@ class Explorer:
         search = {"seed": seed, "looser": ticks}
         return search, None if plan is None else self._rectangles(ticks, plan)
 
-    def _joint(self, ticks: int, shelves: Shelves) -> Layout | None:
+    def _joint(self, ticks: int, shelves: Shelves) -> KernelLayout | None:
         """Sized jointly; a start for walks."""
         problem, seed = self._problem, int(self._rng.integers(1 << 31))
         sizing = JointSizing(problem, ticks, lambda: False)
-        sized = sizing.choose_that_fit(
-            frames_of(problem, problem.shapes_at(ticks), shelves), 2, seed
-        )
+        sized = sizing.choose_that_fit(frames_of(problem.shapes_at(ticks), shelves), 2, seed)
         start = None if sized is None else start_state(problem, shelves, sized)
         if start is None:
-            plan = floorplan_of(problem, problem.shapes_at(ticks), shelves)
-            return self._rectangles(ticks, plan)
+            return self._rectangles(ticks, floorplan_of(problem.shapes_at(ticks), shelves))
         self._starts.append(start)
         return layout_of(start.table)
 
-    def _rectangles(self, ticks: int, plan: Floorplan) -> Layout | None:
+    def _rectangles(self, ticks: int, plan: Floorplan) -> KernelLayout | None:
         search = Search(self._problem, float("inf"), int(self._rng.integers(1 << 31)))
-        sizing = JointSizing(self._problem, ticks, lambda: False)
-        finish_rectangles(search, sizing, plan, plan.extent_y)
+        finish_rectangles(search, ticks, plan)
         return None if search.best is None else search.best.layout

@@ -1,6 +1,6 @@
 """How the streams of a mapping lie, compiled: the rims that they take, and the tiles between.
 
-The rules are those of placer/kernels/truth_streams.py (tested against it).
+The rules are those of placer/kernels/truth/streams.py (tested against it).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from numba import njit
 
-from placer.kernels.mapping_table import ROTATED, C, H, W, X, Y, extents_of
-from placer.kernels.shapes import LongArray
+from placer.base import LongArray
+from placer.kernels.model import ROTATED, C, H, W, X, Y, extents_of
 
 
 class Stream(NamedTuple):
@@ -26,7 +26,7 @@ class Stream(NamedTuple):
 
 @njit(cache=True)
 def span(table: LongArray, kernel: int, axis: int) -> tuple[int, int]:
-    """First tile and end of a kernel along an axis."""
+    """Return the first tile and the end of a kernel along an axis."""
     wide, tall = extents_of(table[kernel])
     first = table[kernel, Y] if axis else table[kernel, X]
     return first, first + (tall if axis else wide)
@@ -34,7 +34,7 @@ def span(table: LongArray, kernel: int, axis: int) -> tuple[int, int]:
 
 @njit(cache=True)
 def _facing_axis(table: LongArray, u: int, v: int) -> int:
-    """The axis of the larger gap; of equal gaps, of the longer facing rims."""
+    """Return the axis of the larger gap; of equal gaps, of the longer facing rims."""
     gap_x, gap_y, rim_x, rim_y = 0, 0, 0, 0
     for axis in range(2):
         (first, last), (low, high) = span(table, u, axis), span(table, v, axis)
@@ -49,7 +49,7 @@ def _facing_axis(table: LongArray, u: int, v: int) -> int:
 
 @njit(cache=True)
 def stream_of(table: LongArray, u: int, v: int) -> Stream:
-    """From kernel u to kernel v: as wide as the shorter rim, opposite each other if it can be."""
+    """Return the stream from u to v: as wide as the shorter rim, straight if it can be."""
     axis = _facing_axis(table, u, v)
     (first, last), (low, high) = span(table, u, 1 - axis), span(table, v, 1 - axis)
     lanes = min(last - first, high - low)
@@ -65,27 +65,27 @@ def stream_of(table: LongArray, u: int, v: int) -> Stream:
 
 @njit(cache=True)
 def spread_share(table: LongArray, kernel: int, axis: int, start: int, lanes: int) -> float:
-    """Share of a tensor that crosses one link beside the stretch."""
+    """Return the share of a tensor that crosses one link beside the stretch."""
     (first, last), (begin, end) = span(table, kernel, 1 - axis), span(table, kernel, axis)
     return max(start - first, last - start - lanes) / (last - first) / (end - begin)
 
 
 @njit(cache=True)
 def count_adapters(table: LongArray, u: int, v: int, num_convs: int) -> int:
-    """Of the contest; `num_convs` of the source."""
+    """Count the adapters of the contest; `num_convs` are those of the source."""
     differs = int(table[u, H] != table[v, H]) + int(table[u, W] != table[v, W])
     return differs + int(table[u, C + num_convs - 1] != table[v, C])
 
 
 @njit(cache=True)
 def is_across(table: LongArray, kernel: int, axis: int) -> bool:
-    """Whether a stream along an axis meets the rows of a kernel at their side."""
+    """Tell whether a stream along an axis meets the rows of a kernel at their side."""
     return bool(table[kernel, ROTATED] == 0) != (axis == 0)
 
 
 @njit(cache=True)
 def rim_hops(table: LongArray, kernel: int, axis: int, lanes: int) -> int:
-    """Tiles between the stretch and the rows of a kernel (truth_streams.rim_hops)."""
+    """Count tiles between the stretch and the rows of a kernel (truth_streams.rim_hops)."""
     first, last = span(table, kernel, 1 - axis)
     hops = last - first - lanes
     if is_across(table, kernel, axis):

@@ -11,30 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placer.annealing.board import board_of
-from placer.annealing.interrupt import Interrupt
+from placer.annealing.loop import Start
 from placer.annealing.moves import Move, Refusal
 from placer.annealing.schedule import Schedule, next_reach
-from placer.annealing.search import (
-    INFINITE_TEMPERATURE,
-    BatchedSearch,
-    CompiledSearch,
-    Counts,
-    Search,
-    SearchingCost,
-    Start,
-)
-from placer.check import check
-from placer.cost import CostModel, ranking_model
-from placer.decision import Decisions
-from placer.errors import InputError
+from placer.annealing.search import INFINITE_TEMPERATURE, BatchedSearch, Counts, RulesSearch, Search, SearchingCost
+from placer.base import InputError, Interrupt
+from placer.cost import CostModel, HeuristicCost, ranking_model
+from placer.decision import Decisions, check
+from placer.decision.routing import require_sites
 from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost
 from placer.netlist import Netlist
-from placer.routing.arrays import require_sites
 
-CHUNK = 20_000  # moves between two looks at the clock, with the compiled engine
 VERIFY_ROUNDS = 8  # temperatures between two comparisons of the running with the full cost
-SLOW_CHUNK = 16  # with the batched engine
 
 
 class AnnealStatus(Enum):
@@ -62,7 +50,7 @@ class MoveMix:
             raise InputError(f"moves {self}: allowed 0 or more each, and one above 0")
 
     def cumulated(self) -> NDArray[np.float64]:
-        """Cumulated shares in the order of `Move`; the last one is above every draw."""
+        """Return cumulated shares in the order of `Move`; the last one is above every draw."""
         total = np.cumsum([getattr(self, move.name.lower()) for move in Move])
         shares: NDArray[np.float64] = total / total[-1]
         shares[np.flatnonzero(shares == 1.0)] = 2.0
@@ -140,7 +128,14 @@ def anneal(
     Raises InputError when the start is not legal, or a unit sits where it is not allowed.
     """
     _require_legal(fabric, netlist, start)
-    search = _open(fabric, netlist, cost, start, options, seed)
+    mix, ranking = options.moves.cumulated(), ranking_model(cost)
+    search: Search
+    if isinstance(ranking, HeuristicCost):
+        search = RulesSearch(fabric, netlist, ranking, start, mix, seed)
+    elif isinstance(ranking, SearchingCost):
+        search = ranking.open_search(netlist, start, mix, seed)
+    else:
+        search = BatchedSearch(fabric, netlist, ranking, start, mix, seed)
     farthest = max(fabric.topology.rows, fabric.topology.columns)
     with Interrupt() as interrupt:
         run = _Run(netlist, options, search, farthest, watch, interrupt)
@@ -161,7 +156,7 @@ def anneal(
 
 
 def _require_legal(fabric: Fabric, netlist: Netlist, start: Start) -> None:
-    """Compiled code trusts the start."""
+    """Raise InputError when the start is not legal: compiled code trusts it."""
     sites = require_sites(fabric, netlist, start.sites[None])[0]
     board = board_of(fabric, netlist, start.is_allowed)
     units = np.arange(netlist.num_units)
@@ -174,22 +169,6 @@ def _require_legal(fabric: Fabric, netlist: Netlist, start: Start) -> None:
     is_full = (num_tenants > board.max_units) | (used_bytes > board.capacity_bytes)
     for site in np.flatnonzero(is_full):
         raise InputError(f"start: site {site} holds {num_tenants[site]} units, too many for it")
-
-
-def _open(
-    fabric: Fabric,
-    netlist: Netlist,
-    cost: CostModel,
-    start: Start,
-    options: AnnealOptions,
-    seed: int,
-) -> Search:
-    mix, cost = options.moves.cumulated(), ranking_model(cost)
-    if isinstance(cost, HeuristicCost):
-        return CompiledSearch(fabric, netlist, cost, start, mix, seed)
-    if isinstance(cost, SearchingCost):
-        return cost.open_search(netlist, start, mix, seed)
-    return BatchedSearch(fabric, netlist, cost, start, mix, seed)
 
 
 class _Run:
@@ -209,7 +188,6 @@ class _Run:
         self._netlist, self._options, self._search = netlist, options, search
         self._farthest, self._watch, self._interrupt = farthest, watch, interrupt
         self._begin = time.monotonic()
-        self._chunk = CHUNK if isinstance(search, CompiledSearch) else SLOW_CHUNK
 
     def seconds(self) -> float:
         return time.monotonic() - self._begin
@@ -237,7 +215,7 @@ class _Run:
         return AnnealStatus.COOLED
 
     def _round_moves(self, temperature: float) -> int:
-        """Fewer than the schedule says where a limit of time would come before the end."""
+        """Return fewer than the schedule says where a limit of time would come before the end."""
         options, schedule = self._options, self._options.schedule
         wanted = schedule.round_moves(self._netlist.num_units, options.effort)
         if options.time_limit is None:
@@ -246,19 +224,19 @@ class _Run:
         return min(wanted, max(1, int(self._affordable_moves() / rounds)))
 
     def _affordable_moves(self) -> float:
-        """Until the limit of time, at the speed so far."""
+        """Return the moves until the limit of time, at the speed so far."""
         assert self._options.time_limit is not None
         speed = max(self.counts.moves, 1) / max(self.seconds(), 1e-9)
         return speed * max(0.0, self._options.time_limit - self.seconds())
 
     def _measure_start(self) -> float:
-        """Start temperature from the spread of random moves."""
+        """Return a start temperature from the spread of random moves."""
         self._try_moves(self._netlist.num_units, INFINITE_TEMPERATURE, self._farthest)
         deviation = self.counts.energy_deviation()
         return max(self._options.schedule.start * deviation, 2 * self._options.schedule.end)
 
     def _try_moves(self, num_moves: int, temperature: float, reach: int) -> AnnealStatus | None:
-        """Moves of one temperature; why the search ends, if it does."""
+        """Try the moves of one temperature; return why the search ends, if it does."""
         left = num_moves
         while left > 0:
             options, moves = self._options, self.counts.moves
@@ -268,7 +246,7 @@ class _Run:
                 return AnnealStatus.TIME_LIMIT
             if options.max_moves is not None and moves >= options.max_moves:
                 return AnnealStatus.MOVE_LIMIT
-            chunk = min(left, self._chunk, (options.max_moves or moves + left) - moves)
+            chunk = min(left, self._search.chunk, (options.max_moves or moves + left) - moves)
             if options.time_limit is not None:  # the first moves tell how slow they are
                 chunk = min(chunk, max(1, int(self._affordable_moves())) if moves else 1)
             self._search.run(chunk, temperature, reach, self.counts)

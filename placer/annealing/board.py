@@ -1,4 +1,4 @@
-"""What the compiled annealer works on: the fixed problem, and the state that moves change."""
+"""What the annealer works on: the board, which is fixed, and the state that moves change."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from placer.base import BoolArray, IntArray, LongArray, hot
+from placer.decision import seats_of
+from placer.decision.routing import Grid, grid_of
 from placer.fabric import Fabric, SiteKind
-from placer.hot import hot
-from placer.netlist import Netlist
-from placer.routing.arrays import Flows, Grid, IntArray, LongArray, flows_of, grid_of
-
-BoolArray = NDArray[np.bool_]
+from placer.netlist import Flows, Netlist, flows_of
 
 
 class Board(NamedTuple):
-    """The problem: does not change during a search."""
+    """What does not change during a search."""
 
     grid: Grid
     flows: Flows
@@ -29,8 +27,6 @@ class Board(NamedTuple):
     max_units: LongArray  # [num_sites]
     is_allowed: BoolArray  # [num_units, num_sites] kind and constraints
     movable: IntArray  # units that may sit on more than one site
-    flow_start: LongArray  # [num_units + 1] into unit_flows
-    unit_flows: IntArray  # flows that begin or end at a unit
     near: IntArray  # [num_sites, num_sites] sites of the same kind, nearest first
     num_near: IntArray  # [num_sites, max distance + 1] how many lie within a distance
     group_start: LongArray  # [num_groups + 1] into group_units
@@ -49,12 +45,11 @@ class State(NamedTuple):
 
 
 def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
-    """The problem as arrays; `is_allowed` [num_units, num_sites] holds the user's constraints."""
+    """Return the board; `is_allowed` [num_units, num_sites] holds the user's constraints."""
     topology, units = fabric.topology, netlist.units
     kinds = np.array([unit.kind for unit in units], np.int32)
     is_allowed = is_allowed & (kinds[:, None] == topology.site_kind[None, :])
     near, num_near = _neighbours(fabric)
-    flow_start, unit_flows = _flows_of_units(netlist)
     group_start, group_units = _groups(netlist)
     return Board(
         grid=grid_of(fabric),
@@ -67,8 +62,6 @@ def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
         max_units=seats_of(fabric),
         is_allowed=is_allowed,
         movable=np.flatnonzero(is_allowed.sum(axis=1) > 1).astype(np.int32),
-        flow_start=flow_start,
-        unit_flows=unit_flows,
         near=near,
         num_near=num_near,
         group_start=group_start,
@@ -77,14 +70,8 @@ def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
     )
 
 
-def seats_of(fabric: Fabric) -> LongArray:
-    """How many units each site can hold."""
-    per_kind = np.array([fabric.max_units(kind) for kind in SiteKind], np.int64)
-    return per_kind[fabric.topology.site_kind]
-
-
 def _neighbours(fabric: Fabric) -> tuple[IntArray, IntArray]:
-    """Per site the others of its kind by distance max(rows, columns), and counts per distance."""
+    """List per site the others of its kind by max(rows, columns), and count them by distance."""
     topology = fabric.topology
     row, column = np.divmod(topology.site_switch, topology.columns)
     distance = np.maximum(abs(row[:, None] - row), abs(column[:, None] - column))
@@ -95,17 +82,6 @@ def _neighbours(fabric: Fabric) -> tuple[IntArray, IntArray]:
     reach = np.arange(farthest + 1)
     num_near = (distance[:, :, None] <= reach).sum(axis=1).astype(np.int32)
     return near, num_near
-
-
-def _flows_of_units(netlist: Netlist) -> tuple[LongArray, IntArray]:
-    per_unit: list[list[int]] = [[] for _ in netlist.units]
-    for flow_id, flow in enumerate(netlist.flows):
-        for unit in (flow.source, *flow.targets):
-            per_unit[unit].append(flow_id)
-    for flows in per_unit:  # heavy ones first: a bad move shows its price early
-        flows.sort(key=lambda flow_id: -netlist.flows[flow_id].tokens)
-    start = np.cumsum([0, *map(len, per_unit)], dtype=np.int64)
-    return start, np.array([flow for flows in per_unit for flow in flows], np.int32)
 
 
 def _groups(netlist: Netlist) -> tuple[LongArray, IntArray]:
@@ -119,7 +95,7 @@ def _groups(netlist: Netlist) -> tuple[LongArray, IntArray]:
 
 @njit(cache=True)
 def state_of(board: Board, sites: IntArray, flow_class: IntArray) -> State:
-    """A state of its own for a legal placement."""
+    """Return a state of its own for a legal placement."""
     num_sites = len(board.max_units)
     state = State(
         sites.copy(),

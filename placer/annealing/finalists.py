@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from placer.annealing.interrupt import Interrupt
-from placer.annealing.rerouting import energies_of
-from placer.cost import CostModel, SimulatorCost
+from placer.base import Interrupt
+from placer.cost import CostModel, SimulatorCost, energies_of
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.netlist import Netlist
@@ -23,7 +22,7 @@ JUDGING_SHARE = 0.3  # of the time of a pool, at most
 
 
 def key_of(decision: Decisions) -> bytes:
-    """The same for the same placement and turns."""
+    """Return a key that is the same for the same placement and turns."""
     return decision.sites.tobytes() + decision.channels.tobytes()
 
 
@@ -59,11 +58,11 @@ class Judge:
 
     @property
     def seconds(self) -> float:
-        """Of a simulation, on average; 0 before the first."""
+        """Return the mean seconds of a simulation, or 0 before the first one."""
         return self.spent_seconds / max(len(self._known), 1)
 
     def simulate(self, decision: Decisions) -> float:
-        """Its throughput."""
+        """Return the throughput of a placement."""
         key = key_of(decision)
         if key not in self._known:
             begin = time.monotonic()

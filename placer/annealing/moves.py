@@ -1,4 +1,4 @@
-"""Moves as transactions: a move only lists what it would change, and is then priced and decided.
+"""Moves, and what they do to the state; `loop.py` explains the protocol.
 
 Every move but a reroute is made of two legal steps: one unit goes to a site with room, or two
 sites of a kind exchange all their units.
@@ -12,9 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placer.annealing.board import Board, State, seat, unseat
-from placer.annealing.random import RngState, below
-from placer.hot import hot
-from placer.routing.arrays import IntArray, LongArray
+from placer.base import IntArray, LongArray, RngState, below, hot
 
 
 class Move(IntEnum):
@@ -59,9 +57,15 @@ class Change(NamedTuple):
     holder: IntArray  # [num_sites] while exchanges add up: the site whose units sit here now
     touched: IntArray  # [num_sites] sites with another holder, perhaps
     num_touched: LongArray  # [1]
+    # Filled when it is applied:
+    num_flows: LongArray  # [1] that need new routes
+    flows: IntArray  # [num_flows] the first `num_flows` are valid
+    stamp: LongArray  # [num_flows] number of the last change that listed a flow
+    tick: LongArray  # [1] number of the change
 
 
-def empty_change(num_units: int, num_sites: int) -> Change:
+def empty_change(num_units: int, num_sites: int, num_flows: int) -> Change:
+    """Return room for any change."""
     return Change(
         np.zeros(1, np.int64),
         np.zeros(num_units, np.int32),
@@ -71,14 +75,16 @@ def empty_change(num_units: int, num_sites: int) -> Change:
         np.arange(num_sites, dtype=np.int32),
         np.zeros(2 * (num_units + num_sites), np.int32),
         np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(num_flows, np.int32),
+        np.zeros(num_flows, np.int64),
+        np.zeros(1, np.int64),
     )
 
 
 @hot
-def propose(
-    board: Board, state: State, change: Change, rng: RngState, move: int, reach: int
-) -> int:
-    """Fill `change` with a random move of a kind; LEGAL, or the reason why it cannot be done.
+def propose(board: Board, state: State, change: Change, rng: RngState, move: int, reach: int) -> int:
+    """Fill `change` with a random move of a kind; return LEGAL, or why it cannot be done.
 
     Units go at most `reach` rows and columns far, but for whole groups and stages.
     """
@@ -207,10 +213,22 @@ def _holds_stage(board: Board, state: State, site: int, stage: int) -> bool:
 
 
 @hot
-def apply(state: State, change: Change) -> None:
-    """Change sites and turns; `reseat` or `undo` must follow."""
+def apply(board: Board, state: State, change: Change) -> None:
+    """Change sites and turns, and list the flows concerned; `reseat` or `undo` must follow."""
+    change.tick[0] += 1
+    tick, count, flows = change.tick[0], 0, board.flows
+    if change.flow[0] >= 0:
+        change.flows[0], count = change.flow[0], 1
     for entry in range(change.num_units[0]):
-        state.sites[change.units[entry]] = change.new_sites[entry]
+        unit = change.units[entry]
+        state.sites[unit] = change.new_sites[entry]
+        for place in range(flows.unit_start[unit], flows.unit_start[unit + 1]):
+            flow = flows.unit_flows[place]
+            if change.stamp[flow] != tick:
+                change.stamp[flow] = tick
+                change.flows[count] = flow
+                count += 1
+    change.num_flows[0] = count
     _turn(state, change)
 
 
@@ -233,5 +251,6 @@ def reseat(board: Board, state: State, change: Change) -> None:
 
 @hot
 def _turn(state: State, change: Change) -> None:
+    """Let the listed flow turn at its other corner."""
     if change.flow[0] >= 0:
         state.flow_class[change.flow[0]] = 1 - state.flow_class[change.flow[0]]

@@ -13,47 +13,41 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from placer.annealing.annealer import (
-    AnnealOptions,
-    AnnealResult,
-    AnnealStatus,
-    Round,
-    anneal,
-)
+from placer.annealing.annealer import AnnealOptions, AnnealResult, AnnealStatus, Round, anneal
 from placer.annealing.finalists import Elite, Judge
+from placer.annealing.loop import Start
 from placer.annealing.pool import search_pool
-from placer.annealing.problem import Problem, StartKind
 from placer.annealing.replay import Replay, Snapshot
-from placer.annealing.rerouting import energy_of
-from placer.annealing.search import Search, Start
+from placer.annealing.search import Search
 from placer.annealing.starts import random_start, start_of
+from placer.annealing.task import Strategy, Task
+from placer.base import InputError
+from placer.base.workers import WorkerCrashError, run_local
+from placer.cost import HeuristicCost, energy_of
 from placer.decision import Decisions
-from placer.errors import InputError
-from placer.executor import WorkerCrashError
-from placer.executor.local import run_local
-from placer.heuristic import HeuristicCost
-from placer.routing import route_turns
+from placer.decision.routing import route_turns
 from placer.simulation import Limits, simulate_stack
 
 
 @dataclass(frozen=True, slots=True)
-class SearchTask:
-    """One start of a problem."""
+class StartJob:
+    """One start of a task."""
 
-    problem: Problem
+    task: Task
+    strategy: Strategy
     number: int
     run_seed: int | tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"start {self.number} of netlist {self.problem.netlist.name!r}"
+        return f"start {self.number} of netlist {self.task.netlist.name!r}"
 
     def seeds(self) -> tuple[int, list[tuple[int, int]]]:
-        """Of the search; of the random placement and the search with the heuristic of each start.
+        """Return the seed of the search, and those of placement and search of each pool member.
 
         The first are the same for a pool of any size.
         """
         sequence = np.random.SeedSequence(self.run_seed, spawn_key=(self.number,))
-        words = sequence.generate_state(1 + 2 * self.problem.pool, np.uint64).tolist()
+        words = sequence.generate_state(1 + 2 * self.strategy.pool, np.uint64).tolist()
         placement, heuristic, search, *more = words
         return search, [(placement, heuristic), *zip(more[::2], more[1::2], strict=True)]
 
@@ -83,7 +77,7 @@ class MultiStartResult:
 
     @property
     def best(self) -> StartResult:
-        """The fastest that were simulated, else the lowest energy; then lowest number."""
+        """Return the fastest that was simulated, else the lowest energy; then the lowest number."""
         return min(self.starts, key=lambda start: (-(start.simulated or 0), start.result.energy))
 
 
@@ -91,7 +85,8 @@ Watch = Callable[[str, Round], None]  # name of the phase, and its last round
 
 
 def search_starts(
-    problem: Problem,
+    task: Task,
+    strategy: Strategy,
     seed: int | tuple[int, ...],
     starts: int = 1,
     workers: int = 1,
@@ -107,15 +102,15 @@ def search_starts(
     if starts < 1:
         raise InputError(f"starts={starts} is out of range; allowed: 1 or more")
     if starts == 1:
-        only = search_once(SearchTask(problem, 0, seed), watch)
+        only = search_once(StartJob(task, strategy, 0, seed), watch)
         is_interrupted = only.result.status is AnnealStatus.INTERRUPTED
         return MultiStartResult((only,), KeyboardInterrupt() if is_interrupted else None)
-    _load_compiled(problem, random_start(problem.fabric, problem.netlist, problem.is_allowed, 0))
-    tasks = [SearchTask(problem, number, seed) for number in range(starts)]
+    _load_compiled(task, strategy, random_start(task.fabric, task.netlist, task.is_allowed, 0))
+    jobs = [StartJob(task, strategy, number, seed) for number in range(starts)]
     done: dict[int, StartResult] = {}
     ending: KeyboardInterrupt | WorkerCrashError | None = None
     try:
-        for number, result in run_local(search_once, tasks, workers, has_last_words=True):
+        for number, result in run_local(search_once, jobs, workers, has_last_words=True):
             done[number] = result
             if on_finish is not None:
                 on_finish(result)
@@ -126,29 +121,28 @@ def search_starts(
     return MultiStartResult(tuple(done[number] for number in sorted(done)), ending)
 
 
-def search_once(
-    task: SearchTask, watch: Watch | None = None, elite: Elite | None = None
-) -> StartResult:
+def search_once(job: StartJob, watch: Watch | None = None, elite: Elite | None = None) -> StartResult:
     """Run one start to its end; `elite` takes what the pool and each round found best."""
-    problem, elite = task.problem, Elite() if elite is None else elite
-    fabric, netlist, cost = problem.fabric, problem.netlist, problem.cost
-    options = fit_schedule(problem.options, netlist.num_units)
-    seed, start_seeds = task.seeds()
-    start = problem.warm_start
+    task, strategy, elite = job.task, job.strategy, Elite() if elite is None else elite
+    fabric, netlist, cost = task.fabric, task.netlist, task.cost
+    options = fit_schedule(strategy.options, netlist.num_units)
+    seed, start_seeds = job.seeds()
+    start = strategy.warm_start
     if start is None:
-        start = random_start(fabric, netlist, problem.is_allowed, start_seeds[0][0])
-    _load_compiled(problem, start)
+        start = random_start(fabric, netlist, task.is_allowed, start_seeds[0][0])
+    _load_compiled(task, strategy, start)
     begin = time.monotonic()
-    judge = Judge(fabric, netlist) if problem.finalists else None
-    if problem.warm_start is None and problem.start is StartKind.HEURISTIC:
-        first = search_pool(problem, start_seeds, elite, judge, _phase("heuristic", watch))
+    judge = Judge(fabric, netlist) if strategy.finalists else None
+    if strategy.has_pool:
+        after_round = _phase("heuristic", watch)
+        first = search_pool(task, strategy, start_seeds, elite, judge, after_round)
         if first.status is AnnealStatus.INTERRUPTED:
-            return _interrupted(task, judge, first)
-        start = start_of(fabric, first.decision, problem.is_allowed)
+            return _interrupted(job, judge, first)
+        start = start_of(fabric, first.decision, task.is_allowed)
     beginning = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
     end = math.inf if options.time_limit is None else begin + options.time_limit
     if judge is not None:
-        first_judged = elite.favourite if problem.warm_start is None else beginning
+        first_judged = elite.favourite if strategy.warm_start is None else beginning
         if first_judged is not None and time.monotonic() + judge.seconds <= end:
             judge.simulate(first_judged)
         if judge.is_interrupted:
@@ -156,48 +150,45 @@ def search_once(
     if options.time_limit is not None:
         left = end - time.monotonic()
         if judge is not None:  # where simulations are slow, they get all that is left
-            left -= problem.finalists * judge.seconds
+            left -= strategy.finalists * judge.seconds
         options = replace(options, time_limit=max(left, 1e-3))
     replay = Replay()
     after_round = _phase("search", watch, (elite, replay))
     result = anneal(fabric, netlist, cost, start, options, seed, after_round)
     elite.add(result.decision)
-    done = StartResult(
-        task.number, beginning, result, result.decision, replay=tuple(replay.snapshots)
-    )
+    done = StartResult(job.number, beginning, result, result.decision, replay=tuple(replay.snapshots))
     if judge is None:
         return done
     if judge.is_interrupted or result.status is AnnealStatus.INTERRUPTED:
-        return replace(_interrupted(task, judge, result), start=beginning, replay=done.replay)
-    number = problem.finalists
+        return replace(_interrupted(job, judge, result), start=beginning, replay=done.replay)
+    number = strategy.finalists
     if judge.best is None:
         judge.simulate(result.decision)
         number -= 1
     favourite = judge.judge(cost, elite, number, end - time.monotonic())
-    return replace(_judged(done, problem, judge), favourite=favourite)
+    return replace(_judged(done, task, judge), favourite=favourite)
 
 
-def _judged(start: StartResult, problem: Problem, judge: Judge) -> StartResult:
-    """With the fastest that was simulated as its result, if any was."""
+def _judged(start: StartResult, task: Task, judge: Judge) -> StartResult:
+    """Return it with the fastest that was simulated as its result, if any was."""
     if judge.best is None:
         return start
-    energy = energy_of(problem.cost, problem.netlist, judge.best)
+    energy = energy_of(task.cost, task.netlist, judge.best)
     status = AnnealStatus.INTERRUPTED if judge.is_interrupted else start.result.status
     result = replace(start.result, decision=judge.best, energy=energy, status=status)
     return replace(start, result=result, simulated=judge.throughput)
 
 
-def _interrupted(task: SearchTask, judge: Judge | None, last: AnnealResult) -> StartResult:
-    """After Ctrl-C nothing more is simulated."""
-    problem = task.problem
-    energy = energy_of(problem.cost, problem.netlist, last.decision)
+def _interrupted(job: StartJob, judge: Judge | None, last: AnnealResult) -> StartResult:
+    """Return what there is after Ctrl-C: nothing more is simulated."""
+    energy = energy_of(job.task.cost, job.task.netlist, last.decision)
     ended = replace(last, energy=energy, status=AnnealStatus.INTERRUPTED)
-    start = StartResult(task.number, last.decision, ended, last.decision)
-    return start if judge is None else _judged(start, problem, judge)
+    start = StartResult(job.number, last.decision, ended, last.decision)
+    return start if judge is None else _judged(start, job.task, judge)
 
 
 def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
-    """Shorter rounds where a limit of moves would end the search before it has cooled.
+    """Shorten rounds where a limit of moves would end the search before it has cooled.
 
     Only when the start temperature is given: a measured one is not known beforehand.
     """
@@ -212,28 +203,24 @@ def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
     return replace(options, schedule=shorter)
 
 
-def _load_compiled(problem: Problem, start: Start) -> None:
+def _load_compiled(task: Task, strategy: Strategy, start: Start) -> None:
     """Use each engine once, so that no limit of time is spent on compilation."""
-    costs = [problem.cost]
-    if problem.warm_start is None and problem.start is StartKind.HEURISTIC:
-        costs.append(HeuristicCost(problem.fabric, problem.rules))
-    if problem.finalists:
-        decision = route_turns(
-            problem.fabric, problem.netlist, start.sites[None], start.flow_class[None]
-        )
-        simulate_stack(problem.fabric, problem.netlist, decision, Limits(max_cycles=1))
+    fabric, netlist, costs = task.fabric, task.netlist, [task.cost]
+    if strategy.has_pool:
+        costs.append(HeuristicCost(fabric, strategy.rules))
+    if strategy.finalists:
+        decision = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
+        simulate_stack(fabric, netlist, decision, Limits(max_cycles=1))
     options = AnnealOptions(max_moves=1, start_temperature=1.0)
     for cost in costs:
-        result = anneal(problem.fabric, problem.netlist, cost, start, options, seed=0)
+        result = anneal(fabric, netlist, cost, start, options, seed=0)
         if result.status is AnnealStatus.INTERRUPTED:
             raise KeyboardInterrupt
 
 
-def _phase(
-    name: str,
-    watch: Watch | None,
-    keep: tuple[Elite, Replay] | None = None,
-) -> Callable[[Round, Search], None]:
+def _phase(name: str, watch: Watch | None, keep: tuple[Elite, Replay] | None = None) -> Callable[[Round, Search], None]:
+    """Return what follows each round: tell `watch`, and keep the best so far."""
+
     def after_round(point: Round, search: Search) -> None:
         if watch is not None:
             watch(name, point)

@@ -18,11 +18,10 @@ import numpy as np
 
 from placer.annealing.annealer import AnnealOptions, AnnealResult, AnnealStatus, Round, anneal
 from placer.annealing.finalists import JUDGING_SHARE, Elite, Judge
-from placer.annealing.problem import Problem
-from placer.annealing.rerouting import energy_of
 from placer.annealing.search import Search
 from placer.annealing.starts import random_start
-from placer.heuristic import HeuristicCost, Rules
+from placer.annealing.task import Strategy, Task
+from placer.cost import HeuristicCost, Rules, energy_of
 
 POOL_SHARE = 0.8  # of a time limit
 SLICES = 12  # of that time, if so many searches are asked for: none takes longer than one
@@ -40,19 +39,20 @@ class _Candidate:
 
 
 def search_pool(
-    problem: Problem,
+    task: Task,
+    strategy: Strategy,
     seeds: list[tuple[int, int]],
     elite: Elite,
     judge: Judge | None,
     after_round: Callable[[Round, Search], None],
 ) -> AnnealResult:
-    """Search once per pair of seeds (random placement, search); the best one.
+    """Search once per pair of seeds (random placement, search); return the best one.
 
     All together take a share of the time limit: none is begun after that, and the last is cut off.
     Ctrl-C ends them; what was found is returned. `elite` takes all results. Without a `judge` the
     cost model alone says what is best.
     """
-    limit = problem.options.time_limit
+    limit = strategy.options.time_limit
     share = math.inf if limit is None else POOL_SHARE * limit
     begin = time.monotonic()
     end, longest = begin + share, share / min(SLICES, len(seeds))
@@ -61,20 +61,19 @@ def search_pool(
         left = end - time.monotonic()
         if (left <= 0 and found) or is_interrupted:
             break
-        rules = _rules(problem.rules, found, number, pair[1])
-        result = _search(problem, rules, pair, min(left, longest), after_round)
+        rules = _rules(strategy.rules, found, number, pair[1])
+        result = _search(task, strategy, rules, pair, min(left, longest), after_round)
         elite.add(result.decision)
-        predicted = energy_of(problem.cost, problem.netlist, result.decision)
+        predicted = energy_of(task.cost, task.netlist, result.decision)
         found.append(_Candidate(rules, result, predicted))
         is_interrupted = result.status is AnnealStatus.INTERRUPTED
         if judge is not None and not is_interrupted:
             seconds = math.inf if limit is None else JUDGING_SHARE * (time.monotonic() - begin)
             _simulate(found, judge, seconds)
             is_interrupted = judge.is_interrupted
-    cost = HeuristicCost(problem.fabric, problem.rules)
+    cost = HeuristicCost(task.fabric, strategy.rules)
     elite.favourite = min(
-        (candidate.result.decision for candidate in found),
-        key=lambda decision: energy_of(cost, problem.netlist, decision),
+        (candidate.result.decision for candidate in found), key=lambda decision: energy_of(cost, task.netlist, decision)
     )
     last = found[-1].result
     status = AnnealStatus.INTERRUPTED if is_interrupted else last.status
@@ -82,7 +81,7 @@ def search_pool(
 
 
 def _simulate(found: list[_Candidate], judge: Judge, seconds: float) -> None:
-    """Those with the best predictions, until all simulations have taken `seconds`; one at least."""
+    """Simulate the best predictions until all have taken `seconds` together; one at least."""
     waiting = [candidate for candidate in found if candidate.simulated is None]
     for candidate in sorted(waiting, key=lambda each: each.predicted):
         is_first = len(waiting) == len(found)
@@ -93,36 +92,34 @@ def _simulate(found: list[_Candidate], judge: Judge, seconds: float) -> None:
 
 
 def _best(found: list[_Candidate]) -> _Candidate:
-    """The first among equals. Those that were not simulated are compared by their predictions,
-    less the mean error of the others."""
+    """Return the best, the first among equals.
+
+    Those not simulated are compared by their predictions, less the mean error of the others.
+    """
     known = [(each.predicted, each.simulated) for each in found if each.simulated is not None]
     errors = [predicted - simulated for predicted, simulated in known if simulated < DEADLOCK]
     error = float(np.mean(errors)) if errors else 0.0
-    return min(
-        found,
-        key=lambda each: each.predicted - error if each.simulated is None else each.simulated,
-    )
+    return min(found, key=lambda each: each.predicted - error if each.simulated is None else each.simulated)
 
 
 def _search(
-    problem: Problem,
+    task: Task,
+    strategy: Strategy,
     rules: Rules,
     seeds: tuple[int, int],
     seconds: float,
     after_round: Callable[[Round, Search], None],
 ) -> AnnealResult:
-    fabric, netlist, options = problem.fabric, problem.netlist, problem.options
+    fabric, netlist, options = task.fabric, task.netlist, strategy.options
     own = AnnealOptions(
-        effort=options.effort,
-        moves=options.moves,
-        time_limit=None if math.isinf(seconds) else max(seconds, 1e-3),
+        effort=options.effort, moves=options.moves, time_limit=None if math.isinf(seconds) else max(seconds, 1e-3)
     )
-    start = random_start(fabric, netlist, problem.is_allowed, seeds[0])
+    start = random_start(fabric, netlist, task.is_allowed, seeds[0])
     return anneal(fabric, netlist, HeuristicCost(fabric, rules), start, own, seeds[1], after_round)
 
 
 def _rules(given: Rules, found: list[_Candidate], number: int, seed: int) -> Rules:
-    """Of the search with this number; the same for the same past and seed."""
+    """Return the rules of the search with this number; the same for the same past and seed."""
     if number % 2 == 0:
         return given
     rng = np.random.default_rng(seed)

@@ -38,9 +38,7 @@ class Replay:
             return
         self._best = point.best_energy
         if self._num_better % self._stride == 0:
-            self.snapshots.append(
-                Snapshot(point.moves, point.temperature, point.best_energy, decision)
-            )
+            self.snapshots.append(Snapshot(point.moves, point.temperature, point.best_energy, decision))
         self._num_better += 1
         if len(self.snapshots) > MAX_SNAPSHOTS:
             self.snapshots = self.snapshots[::2]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from placer.errors import InputError
+from placer.base import InputError
 
 _IDEAL_ACCEPTANCE = 0.44  # where annealing works best (Lam, Delosme 1988)
 _FAST_COOLING = 0.8  # factor when few moves are accepted, as in polishing

@@ -6,22 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
-from placer.annealing.board import BoolArray, seats_of
-from placer.annealing.constraints import site_name
-from placer.annealing.search import Start
-from placer.decision import Decisions, IntArray
-from placer.decision_file import load_decision
-from placer.errors import InputError
+from placer.annealing.loop import Start
+from placer.base import BoolArray, InputError, IntArray, LongArray
+from placer.decision import Decisions, random_sites, seats_of, site_name, spread
+from placer.decision.routing import load_decision
 from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist
-from placer.placement import random_sites
-from placer.routing.arrays import LongArray
 
 _MAX_TRIES = 200  # orders in which buffers are packed before giving up
 
 
 def random_start(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray, seed: int) -> Start:
-    """A random placement with XY routes; `is_allowed` as made by `allowed_sites`.
+    """Return a random placement with XY routes; `is_allowed` as made by `allowed_sites`.
 
     Raises InputError when no placement was found in which all buffers find room for their bytes.
     """
@@ -34,7 +30,7 @@ def random_start(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray, seed: 
 
 
 def load_start(path: Path, fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Start:
-    """The placement of a decision file; flows keep the corner at which they turn.
+    """Return the placement of a decision file; flows keep the corner at which they turn.
 
     Raises InputError when the file is no decision of this netlist or breaks the constraints.
     """
@@ -50,7 +46,7 @@ def load_start(path: Path, fabric: Fabric, netlist: Netlist, is_allowed: BoolArr
 
 
 def start_of(fabric: Fabric, decision: Decisions, is_allowed: BoolArray) -> Start:
-    """The placement of a stack of one; channels of the upper half belong to YX routes."""
+    """Return the placement of a stack of one; channels of the upper half belong to YX routes."""
     flow_class = (decision.channels[0] >= fabric.link.channels // 2).astype(np.int32)
     return Start(decision.sites[0].astype(np.int32), flow_class, is_allowed)
 
@@ -68,7 +64,7 @@ def _constrained_sites(
 
 
 def _assign(fabric: Fabric, is_allowed: BoolArray, generator: np.random.Generator) -> IntArray:
-    """The cheapest assignment of units to seats at random costs.
+    """Return the cheapest assignment of units to seats at random costs.
 
     The second seat of a site costs more than any first one, so that sites are shared only where
     there are too few of them.
@@ -85,45 +81,20 @@ def _assign(fabric: Fabric, is_allowed: BoolArray, generator: np.random.Generato
     return sites
 
 
-def _pack(
-    fabric: Fabric, sizes: LongArray, is_allowed: BoolArray, generator: np.random.Generator
-) -> IntArray:
-    """A site per buffer, by bytes: those with the least choice first, then large ones first.
+def _pack(fabric: Fabric, sizes: LongArray, is_allowed: BoolArray, generator: np.random.Generator) -> IntArray:
+    """Return a site per buffer: those with the least choice first, then large ones first.
 
     A buffer that finds no room goes to the front of the next try.
     """
     order = sorted(range(len(sizes)), key=lambda unit: (is_allowed[unit].sum(), -sizes[unit]))
+    capacity = fabric.memory.capacity_bytes
     for _ in range(_MAX_TRIES):
-        sites, failed = _try_order(fabric, sizes, is_allowed, order, generator)
+        sites, failed = spread(order, sizes, is_allowed, seats_of(fabric), capacity, generator)
         if failed is None:
             return sites
         order.remove(failed)
         order.insert(0, failed)
     raise InputError(
         f"constraints: found no way in {_MAX_TRIES} tries to seat all buffers within "
-        f"{fabric.memory.capacity_bytes} bytes per memory unit; give them more room"
+        f"{capacity} bytes per memory unit; give them more room"
     )
-
-
-def _try_order(
-    fabric: Fabric,
-    sizes: LongArray,
-    is_allowed: BoolArray,
-    order: list[int],
-    generator: np.random.Generator,
-) -> tuple[IntArray, int | None]:
-    """Each buffer goes to the least crowded of its sites with room; also the first without one."""
-    seats = seats_of(fabric)
-    used_seats, used_bytes = np.zeros_like(seats), np.zeros_like(seats)
-    sites = np.zeros(len(sizes), np.int32)
-    for unit in order:
-        room = is_allowed[unit] & (used_seats < seats)
-        room &= used_bytes + sizes[unit] <= fabric.memory.capacity_bytes
-        if not room.any():
-            return sites, unit
-        least = used_seats[room].min()
-        site = generator.choice(np.flatnonzero(room & (used_seats == least)))
-        used_seats[site] += 1
-        used_bytes[site] += sizes[unit]
-        sites[unit] = site
-    return sites, None

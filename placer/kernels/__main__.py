@@ -6,30 +6,18 @@ Ctrl-C ends the search: the best mapping so far is written, and the exit code is
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from omegaconf import DictConfig
 
-from placer.annealing.interrupt import Interrupt
-from placer.command import command_line, make_console
-from placer.config import build_target, run_command, to_dataclass
-from placer.errors import InputError
-from placer.files import require_folder
-from placer.kernels.chain import ChainOptions, Part, map_chain
-from placer.kernels.check import OutRule, OutRules
-from placer.kernels.engines import EngineName, map_kernels
-from placer.kernels.generate import generate
-from placer.kernels.graph import KERNEL_TYPES, MAX_SIDE, KernelGraph
-from placer.kernels.kgraph_file import load_kgraph
-from placer.kernels.mapping_cost import MappingCost, MappingCostChoice, SimulatorCost
-from placer.kernels.problem import Problem
+from placer.base import InputError, Interrupt, StatusLine, command_line, make_console, require_folder
+from placer.base.config import build_target, run_command, to_dataclass
+from placer.kernels.engines import ChainOptions, EngineName, map_wafers
+from placer.kernels.model import KERNEL_TYPES, MAX_SIDE, OutRule, OutRules, Part, load_or_generate
 from placer.kernels.report import show, write
-from placer.kernels.search import Search
-from placer.kernels.stretches import Size
-from placer.progress import StatusLine
+from placer.kernels.truth import MappingCost, SimulatorCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +38,16 @@ class KernelsConfig:
     out_rules: dict[str, OutRule]
 
     def __post_init__(self) -> None:
-        if self.wafers < 1:
-            raise InputError(f"wafers={self.wafers} is out of range; allowed: 1 or more")
+        for name, least in (("wafers", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                value = getattr(self, name)
+                raise InputError(f"{name}={value} is out of range; allowed: {least} or more")
         if not self.time_limit > 0:
             raise InputError(f"time_limit={self.time_limit} must be more than 0 seconds")
-        if self.seed < 0:
-            raise InputError(f"seed={self.seed} is out of range; allowed: 0 or more")
         if self.output.suffix in ("", ".html", ".json", ".png"):
             raise InputError(f"output={self.output}: name a file such as layout.txt")
         if self.kgraph is not None and self.kgraph.resolve() == self.output.resolve():
-            raise InputError(
-                f"output={self.output} would take the place of the graph; name another"
-            )
+            raise InputError(f"output={self.output} would take the place of the graph; name another")
         if set(self.out_rules) != set(KERNEL_TYPES):
             raise InputError(f"out_rules must hold exactly {', '.join(KERNEL_TYPES)}")
         sizes = self.wafer_sizes
@@ -76,67 +62,44 @@ class KernelsConfig:
                 "per wafer, or leave one of the two options out"
             )
 
-    def to_graph(self) -> KernelGraph:
-        """The graph of the file, or of the preset."""
-        return generate(self.preset) if self.kgraph is None else load_kgraph(self.kgraph)
-
-    def to_sizes(self, graph: KernelGraph) -> list[Size]:
-        """Width and height of every wafer."""
-        if self.wafer_sizes is not None:
-            return [(width, height) for width, height in self.wafer_sizes]
-        return [(graph.wafer.width, graph.wafer.height)] * self.wafers
-
     def to_cost(self) -> MappingCost | None:
-        """None: the contest's score. Raises InputError when there is no such model."""
+        """Return what chooses in place of the score, None: nothing. Raises InputError."""
         if self.cost == "contest":
             return None
         if self.cost == "simulator":
             return SimulatorCost()
         given = {"target": self.learned, "model_file": str(self.model)}
-        choice: MappingCostChoice = build_target(given, "learned")
-        return choice.cost()
+        cost: MappingCost = build_target(given, "learned").cost()
+        return cost
 
 
 def run(settings: KernelsConfig, interrupt: Interrupt) -> list[Part]:
-    """The mapping of every wafer; reading the graph counts for the time, loading a model not."""
+    """Map every wafer; reading the graph counts for the time, loading a model does not."""
     cost = settings.to_cost()
-    end = time.perf_counter() + settings.time_limit
-    graph = settings.to_graph()
-    sizes = settings.to_sizes(graph)
+    begin = time.perf_counter()
+    graph = load_or_generate(settings.kgraph, settings.preset)
+    seconds = max(0.0, settings.time_limit - (time.perf_counter() - begin))
+    sizes = [(graph.wafer.width, graph.wafer.height)] * settings.wafers
+    if settings.wafer_sizes is not None:
+        sizes = [(width, height) for width, height in settings.wafer_sizes]
     rules: OutRules = {kind: settings.out_rules[kind] for kind in KERNEL_TYPES}
     with StatusLine(graph.name, "no layout yet") as line:
-        if len(sizes) > 1:
-            seconds = max(0.0, end - time.perf_counter())
-            options = ChainOptions(
-                settings.engine, seconds, settings.seed, rules, line.note, cost,
-                lambda: interrupt.is_asked,
-            )  # fmt: skip
-            return map_chain(graph, sizes, options)
-        width, height = sizes[0]
-        graph = replace(graph, wafer=replace(graph.wafer, width=width, height=height))
-        problem = Problem(graph)
-        search = Search(
-            problem, end - time.perf_counter(), settings.seed, rules,
-            lambda mapping: line.note(mapping.describe()), cost=cost,
-            is_interrupted=lambda: interrupt.is_asked,
+        options = ChainOptions(
+            settings.engine, seconds, settings.seed, rules, line.note, cost,
+            lambda: interrupt.is_asked,
         )  # fmt: skip
-        mapping = map_kernels(search, settings.engine)
-    return [Part(0, graph, mapping, Fraction(problem.bound, graph.time_scale))]
+        return map_wafers(graph, sizes, options)
 
 
 def main(config: DictConfig) -> None:
-    """Entry point: config -> mapping -> files and screen."""
+    """Read the config, map the graph, write files and print."""
     settings = to_dataclass(KernelsConfig, config)
     require_folder(settings.output.parent)
     with Interrupt() as interrupt:
         parts = run(settings, interrupt)
     is_interrupted = interrupt.is_asked
-    described = {
-        **asdict(settings),
-        "kgraph": str(settings.kgraph),
-        "output": str(settings.output),
-        "model": str(settings.model),
-    }
+    paths_of = {name: str(getattr(settings, name)) for name in ("kgraph", "output", "model")}
+    described = {**asdict(settings), **paths_of}
     command = command_line("placer.kernels")
     paths = write(parts, settings.output, described, command, is_interrupted=is_interrupted)
     console = make_console()

@@ -1,152 +1,183 @@
-"""What `python -m placer.kernels` prints and writes."""
+"""What `python -m placer.kernels` prints, writes and draws."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from matplotlib import colormaps
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize, to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from rich.console import Console
 from rich.table import Column, Table
 
-from placer.files import make_folder, write_atomic
-from placer.html.box_view import Arrow, Box, BoxView
-from placer.html.page import Cell, Page, Section
-from placer.html.page import Table as HtmlTable
-from placer.kernels.chain import Part
-from placer.kernels.check import adapter_cost, extents, kernel_performance
-from placer.kernels.draw import draw_layout, time_colour
-from placer.kernels.layout_file import Throughput, WaferResult, format_layout, to_json
+from placer.base import make_folder, png, write_atomic
+from placer.kernels.model import (
+    KERNEL_TYPES,
+    OutRules,
+    Part,
+    adapter_cost,
+    extents,
+    format_layout,
+    kernel_performance,
+    to_json,
+)
+from placer.show.html import Arrow, Box, BoxView, Cell, Chapter, Page, PageTable
 
+_COLOURS = colormaps["viridis"]
+_ARROW = {"arrowstyle": "-|>", "color": "#D00000", "linewidth": 0.9, "mutation_scale": 7}
 NUMBERS = (
     "kernels", "deltaT", "bound", "wire length", "adapters", "with min(c,k)", "score",
     "without adapters", "utilisation", "throughput",
 )  # fmt: skip
 LEGEND_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+OTHER_RULES: OutRules = dict.fromkeys(KERNEL_TYPES, "min(c,k)")
+
+
+class _Drawn(NamedTuple):
+    """A kernel as pictures show it."""
+
+    name: str
+    kind: str
+    x: int
+    y: int
+    width: int
+    height: int
+    time: float
+    share: float  # of the time of the slowest
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        """Return the middle of the rectangle."""
+        return self.x + self.width / 2, self.y + self.height / 2
+
+
+def time_colour(share: float) -> str:
+    """Return the colour of a kernel that takes this share 0..1 of the time of the slowest."""
+    return to_hex(_COLOURS(share))
+
+
+def _drawn(part: Part) -> list[_Drawn]:
+    drawn = []
+    for kernel, placed in zip(part.graph.kernels, part.mapping.layout, strict=True):
+        time = float(kernel_performance(kernel, placed.execution).time)
+        place = (placed.x, placed.y, *extents(kernel, placed))
+        share = time / float(part.mapping.score.slowest)
+        drawn.append(_Drawn(kernel.name, kernel.type, *place, time, share))
+    return drawn
+
+
+def draw_wafer(part: Part) -> Figure:
+    """Return a picture: kernels as rectangles coloured by their time, edges as arrows."""
+    wafer, score, kernels = part.graph.wafer, part.mapping.score, _drawn(part)
+    figure = Figure(figsize=(7.6, 6.6 * min(2.0, max(0.5, wafer.height / wafer.width))))
+    axes = figure.add_axes((0.07, 0.06, 0.78, 0.86))
+    axes.set(xlim=(0, wafer.width), ylim=(0, wafer.height), aspect="equal")
+    for kernel in kernels:
+        width, height = kernel.width, kernel.height
+        corner, colour = (kernel.x, kernel.y), time_colour(kernel.share)
+        box = Rectangle(corner, width, height, facecolor=colour, edgecolor="white")
+        axes.add_patch(box)
+        axes.text(
+            *kernel.centre, kernel.name, ha="center", va="bottom", fontsize=7,
+            rotation=90 if height > 2 * width else 0,
+            color="black" if kernel.share > 0.6 else "white", parse_math=False,
+        )  # fmt: skip
+    for source, target in part.graph.edges:
+        axes.annotate("", kernels[target].centre, kernels[source].centre, arrowprops=_ARROW)
+    title = (
+        f"{part.graph.name}: slowest {float(score.slowest):,.0f}, "
+        f"wires {float(score.wire_length):,.1f}, adapters {score.adapters}"
+    )
+    figure.suptitle(title, y=0.975, fontsize=10, parse_math=False)
+    bar = figure.add_axes((0.88, 0.2, 0.02, 0.55))
+    scale = ScalarMappable(Normalize(0, 1), _COLOURS)
+    figure.colorbar(scale, cax=bar, label="time of the kernel / slowest")
+    return figure
 
 
 def show(parts: Sequence[Part], console: Console) -> None:
-    """A table with one row per wafer, and what the chain of them reaches."""
+    """Print a table with one row per wafer, and what the chain of them reaches."""
     table = Table("wafer", *(Column(name, justify="right") for name in NUMBERS))
-    for row in _rows(parts):
-        table.add_row(*row)
+    for part in parts:
+        table.add_row(*_row(part))
     console.print(table)
     if len(parts) > 1:
         slowest = max(float(part.mapping.score.slowest) for part in parts)
         console.print(f"slowest wafer of the chain: deltaT {slowest:,.10g}")
-        known = [item for part in parts if (item := _throughput(part)) is not None]
-        if len(known) == len(parts):
-            longest = max(throughput.cycles_per_sample for throughput in known)
-            console.print(
-                f"simulated: {longest:,.0f} cycles per sample, those of its slowest wafer"
-            )
+        cycles = [part.cycles_per_sample for part in parts if part.cycles_per_sample is not None]
+        if len(cycles) == len(parts):
+            longest = f"{max(cycles):,.0f} cycles per sample"
+            console.print(f"simulated: {longest}, those of its slowest wafer")
 
 
-def _throughput(part: Part) -> Throughput | None:
-    """None where the score chose, and no cost."""
-    simulated, predicted = part.mapping.throughput, part.mapping.predicted
-    if simulated is None or predicted is None:
-        return None
-    return Throughput(predicted, simulated, float(part.bound) / simulated)
-
-
-def _rows(parts: Sequence[Part]) -> list[list[str]]:
-    """One per wafer, in the order of `NUMBERS`."""
-    rows = []
-    for part in parts:
-        score, wafer, throughput = part.mapping.score, part.graph.wafer, _throughput(part)
-        other = adapter_cost(
-            part.graph,
-            part.mapping.layout,
-            {"conv": "min(c,k)", "dblock": "min(c,k)", "cblock": "min(c,k)"},
-        )
-        rows.append(
-            [
-                f"{part.wafer + 1}: {wafer.width} x {wafer.height}", str(len(part.graph.kernels)),
-                f"{float(score.slowest):,.10g}", f"{float(part.bound):,.10g}",
-                f"{float(score.wire_length):,.1f}", str(score.adapters), str(other),
-                f"{score.total:,.1f}", f"{score.total_without_adapters:,.1f}",
-                f"{100 * score.utilisation:.1f}%",
-                "-" if throughput is None else f"{throughput.simulated:.4f}",
-            ]
-        )  # fmt: skip
-    return rows
+def _row(part: Part) -> list[str]:
+    """Return the wafer, and what it reaches in the order of `NUMBERS`."""
+    mapping, score, wafer = part.mapping, part.mapping.score, part.graph.wafer
+    return [
+        f"{part.wafer + 1}: {wafer.width} x {wafer.height}", str(len(part.graph.kernels)),
+        f"{float(score.slowest):,.10g}", f"{float(part.bound):,.10g}",
+        f"{float(score.wire_length):,.1f}", str(score.adapters),
+        str(adapter_cost(part.graph, mapping.layout, OTHER_RULES)),
+        f"{score.total:,.1f}", f"{score.total_without_adapters:,.1f}",
+        f"{100 * score.utilisation:.1f}%",
+        "-" if mapping.throughput is None else f"{mapping.throughput:.4f}",
+    ]  # fmt: skip
 
 
 def write(
-    parts: Sequence[Part],
-    output: Path,
-    settings: dict[str, Any],
-    command: str,
-    *,
-    is_interrupted: bool,
-) -> list[Path]:
-    """Layouts in the contest's format and pictures, one per wafer; JSON and a page of all."""
-    make_folder(output.parent)
-    paths = []
+    parts: Sequence[Part], output: Path, settings: dict[str, Any], command: str,
+    *, is_interrupted: bool,
+) -> list[Path]:  # fmt: skip
+    """Write layouts in the contest's format and pictures, one per wafer; JSON and a page of all."""
+    contents: dict[Path, str | bytes] = {}
     for part in parts:
         number = f".wafer{part.wafer + 1}" if len(parts) > 1 else ""
         path = output.with_suffix(number + output.suffix)
-        layout, score = part.mapping.layout, part.mapping.score
-        write_atomic(path, format_layout(part.graph, layout))
-        draw_layout(part.graph, layout, score, path.with_suffix(".png"))
-        paths += [path, path.with_suffix(".png")]
-    results = [
-        WaferResult(part.graph, part.mapping.layout, part.mapping.score, _throughput(part))
-        for part in parts
-    ]
-    text = to_json(results, settings, is_interrupted=is_interrupted)
-    write_atomic(output.with_suffix(".json"), text)
+        contents[path] = format_layout(part.graph, part.mapping.layout)
+        contents[path.with_suffix(".png")] = png(draw_wafer(part), 100)
+    text = to_json(parts, settings, is_interrupted=is_interrupted)
     page = layout_page(parts, settings, command).to_html(is_interrupted=is_interrupted)
-    write_atomic(output.with_suffix(".html"), page)
-    return [*paths, output.with_suffix(".json"), output.with_suffix(".html")]
+    contents |= {output.with_suffix(".json"): text, output.with_suffix(".html"): page}
+    make_folder(output.parent)
+    for path, content in contents.items():
+        write_atomic(path, content)
+    return list(contents)
 
 
 def layout_page(parts: Sequence[Part], settings: dict[str, Any], command: str) -> Page:
-    """The figures of all wafers, then each with its floorplan."""
-    graph = parts[0].graph
-    summary = Section("Score", [HtmlTable("Wafers", ["wafer", *NUMBERS], _rows(parts))])
-    floorplans = [_floorplan(part) for part in parts]
+    """Return a page with the figures of all wafers, then each with its floorplan."""
+    rows = [_row(part) for part in parts]
+    summary = Chapter("Score", [PageTable("Wafers", ["wafer", *NUMBERS], rows)])
     subtitle = f"Kernels mapped to {len(parts)} wafer{'s' * (len(parts) > 1)}"
-    return Page(graph.name, subtitle, command, settings, [summary, *floorplans])
+    sections = [summary, *(_floorplan(part) for part in parts)]
+    return Page(parts[0].graph.name, subtitle, command, settings, sections)
 
 
-def _floorplan(part: Part) -> Section:
-    graph, layout, score = part.graph, part.mapping.layout, part.mapping.score
+def _floorplan(part: Part) -> Chapter:
     rows: list[list[Cell]] = []
     boxes: list[Box] = []
-    for kernel, placed in zip(graph.kernels, layout.kernels, strict=True):
-        width, height = extents(kernel, placed)
-        time = float(kernel_performance(kernel, placed.execution).time)
-        share = time / float(score.slowest)
-        rows.append(
-            [kernel.name, placed.x, placed.y, width, height, f"{time:,.10g}", f"{share:.0%}"]
-        )
+    wafer, kernels = part.graph.wafer, _drawn(part)
+    for name, kind, x, y, width, height, time, share in kernels:
+        rows.append([name, x, y, width, height, f"{time:,.10g}", f"{share:.0%}"])
         facts = {
-            "type": kernel.type,
-            "place": f"({placed.x}, {placed.y})",
+            "type": kind,
+            "place": f"({x}, {y})",
             "size": f"{width} x {height}",
             "time": f"{time:,.10g}, {share:.0%} of the slowest",
         }
-        boxes.append(
-            Box(placed.x, placed.y, width, height, kernel.name, f"kernel {kernel.name}",
-                time_colour(share), facts)
-        )  # fmt: skip
-    header = ["kernel", "x", "y", "width", "height", "time", "of the slowest"]
-    return Section(
-        f"Wafer {part.wafer + 1}", [_view(part, boxes), HtmlTable("Kernels", header, rows)]
-    )
-
-
-def _view(part: Part, boxes: Sequence[Box]) -> BoxView:
-    wafer = part.graph.wafer
-    middles = [(box.x + box.width / 2, box.y + box.height / 2) for box in boxes]
-    return BoxView(
+        boxes.append(Box(x, y, width, height, name, f"kernel {name}", time_colour(share), facts))
+    view = BoxView(
         f"Floorplan of wafer {part.wafer + 1}: {len(boxes)} kernels",
         "Kernels as rectangles on the wafer, coloured by their time; arrows are streams.",
         wafer.width,
         wafer.height,
         boxes,
-        [Arrow(a, b, middles[a], middles[b]) for a, b in part.graph.edges],
+        [Arrow(a, b, kernels[a].centre, kernels[b].centre) for a, b in part.graph.edges],
         {f"{share:.0%} of the slowest": time_colour(share) for share in LEGEND_SHARES},
     )
+    header = ["kernel", "x", "y", "width", "height", "time", "of the slowest"]
+    return Chapter(f"Wafer {part.wafer + 1}", [view, PageTable("Kernels", header, rows)])

@@ -1,14 +1,19 @@
-"""Name the resource that sets the pace of a simulated decision."""
+"""Why a decision is not faster: the resource that sets its pace, or who waits for whom."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+import networkx
+import numpy as np
+
 from placer.decision import Decisions
-from placer.demand import demand_of
-from placer.fabric import Fabric
+from placer.decision.routing import demand_of
+from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist
+from placer.simulation import records as at
+from placer.simulation.machine import Machine
 
 NEARLY_FULL = 0.9  # a resource that is needed for this share of the period explains it
 
@@ -33,70 +38,48 @@ class CriticalResource:
     sentence: str
 
 
-def describe_critical(
-    fabric: Fabric, netlist: Netlist, decision: Decisions, cycles_per_sample: float
-) -> str:
-    """The critical resource in words."""
-    return find_critical(fabric, netlist, decision, cycles_per_sample).sentence
-
-
-def find_critical(
-    fabric: Fabric, netlist: Netlist, decision: Decisions, cycles_per_sample: float
-) -> CriticalResource:
-    """The resource with the largest demand, and whether it explains the period alone."""
+def find_critical(fabric: Fabric, netlist: Netlist, decision: Decisions, cycles_per_sample: float) -> CriticalResource:
+    """Name the resource with the largest demand, and say whether it explains the period alone."""
     demand = demand_of(fabric, netlist, decision)
-    unit, link, flow = (int(d.argmax()) for d in (demand.unit, demand.link, demand.flow))
-    reads, writes = int(demand.read_port.argmax()), int(demand.write_port.argmax())
-    candidates = [
-        (
-            demand.unit[unit],
-            ResourceKind.UNIT,
-            unit,
-            f"compute unit {netlist.units[unit].name}: its own work",
-        ),
-        (
-            demand.link[link],
-            ResourceKind.LINK,
-            link,
-            f"link {link_name(fabric, link)}: shared by too much traffic",
-        ),
-        (
-            demand.flow[flow],
-            ResourceKind.FLOW,
-            flow,
-            f"flow {netlist.flows[flow].name}: round trip over {demand.flow_hops[flow]} hops "
-            "is too long for its window",
-        ),
-        (
-            demand.read_port[reads],
-            ResourceKind.READ_PORT,
-            reads,
-            f"read port of {_buffers_on(netlist, decision, reads)}",
-        ),
-        (
-            demand.write_port[writes],
-            ResourceKind.WRITE_PORT,
-            writes,
-            f"write port of {_buffers_on(netlist, decision, writes)}",
-        ),
-        (demand.dram, ResourceKind.DRAM, 0, "DRAM bandwidth"),
-    ]
-    cycles, kind, resource_id, words = max(candidates, key=lambda candidate: candidate[0])
-    return CriticalResource(kind, resource_id, _sentence(words, cycles / cycles_per_sample))
+    cycles = {
+        ResourceKind.UNIT: demand.unit,
+        ResourceKind.LINK: demand.link,
+        ResourceKind.FLOW: demand.flow,
+        ResourceKind.READ_PORT: demand.read_port,
+        ResourceKind.WRITE_PORT: demand.write_port,
+        ResourceKind.DRAM: np.array([demand.dram]),
+    }
+    kind = max(cycles, key=lambda kind: float(cycles[kind].max()))
+    number = int(cycles[kind].argmax())
+    match kind:
+        case ResourceKind.UNIT:
+            words = f"compute unit {netlist.units[number].name}: its own work"
+        case ResourceKind.LINK:
+            words = f"link {link_name(fabric, number)}: shared by too much traffic"
+        case ResourceKind.FLOW:
+            words = (
+                f"flow {netlist.flows[number].name}: round trip over {demand.flow_hops[number]} "
+                "hops is too long for its window"
+            )
+        case ResourceKind.DRAM:
+            words = "DRAM bandwidth"
+        case _:
+            on_site = decision.sites[0] == number
+            names = [netlist.units[unit].name for unit in np.flatnonzero(on_site)]
+            words = f"{kind.replace('_', ' ')} of {', '.join(names)}"
+    share = float(cycles[kind][number]) / cycles_per_sample
+    return CriticalResource(kind, number, _sentence(words, share))
 
 
 def _sentence(words: str, share: float) -> str:
-    """What it means that a resource is needed for this share of the period."""
+    """Say what it means that a resource is needed for this share of the period."""
     if share >= NEARLY_FULL:
         return f"{words} ({share:.0%} of the period)"
-    return (
-        f"contention: no resource alone explains the period; "
-        f"most needed is {words} ({share:.0%} of the period)"
-    )
+    return f"contention: no resource alone explains the period; most needed is {words} ({share:.0%} of the period)"
 
 
 def link_name(fabric: Fabric, link: int) -> str:
-    """Where a link leads, by (row, column)."""
+    """Say where a link leads, by (row, column)."""
     topology = fabric.topology
     if link >= topology.num_mesh_links:
         site = (link - topology.num_mesh_links) % topology.num_sites
@@ -111,6 +94,36 @@ def _place(fabric: Fabric, switch: int) -> str:
     return f"({row}, {column})"
 
 
-def _buffers_on(netlist: Netlist, decision: Decisions, site: int) -> str:
-    names = [u.name for u, s in zip(netlist.units, decision.sites[0], strict=True) if s == site]
-    return ", ".join(names)
+def describe_deadlock(netlist: Netlist, machine: Machine) -> str:
+    """Name a cycle of waiting units from the cells of a simulation that ended in a deadlock."""
+    graph = networkx.DiGraph(_waits(netlist, machine))
+    try:
+        cycle = [edge[0] for edge in networkx.find_cycle(graph)]
+    except networkx.NetworkXNoCycle:
+        return "deadlock: nothing moves, but no cycle of waiting units was found"
+    names = [netlist.units[unit].name for unit in [*cycle, cycle[0]]]
+    return "deadlock: " + " waits for ".join(names)
+
+
+def _waits(netlist: Netlist, machine: Machine) -> list[tuple[int, int]]:
+    """Return pairs (unit, unit it waits for)."""
+    cells, first = machine.cells, int(machine.cells[at.SINKS])
+    pairs = [(f, target) for f, flow in enumerate(netlist.flows) for target in flow.targets]
+    waits = []
+    for number, (flow, target) in enumerate(pairs):
+        sink = first + number * at.SINK_SIZE
+        source = netlist.flows[flow].source
+        if _lacks_data(netlist, machine, sink, target):
+            waits.append((target, source))
+        if cells[sink + at.SINK_CREDITS] == 0:
+            waits.append((source, target))
+    return waits
+
+
+def _lacks_data(netlist: Netlist, machine: Machine, sink: int, target: int) -> bool:
+    cells = machine.cells
+    if cells[sink + at.SINK_ARRIVED] > 0:
+        return False
+    if netlist.units[target].kind == SiteKind.COMPUTE:
+        return bool(cells[sink + at.SINK_REST] < cells[sink + at.SINK_TOKENS])
+    return True

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from placer.simulation import records as at
-from placer.simulation.calendar import (
-    account,
-    finish_sample,
-    push_output,
-    return_credits,
-    wake_later,
-    wake_next,
-)
-from placer.simulation.compiled import engine_jit
+from placer.simulation.calendar import account, finish_sample, push_output, return_credits, wake_later, wake_next
 from placer.simulation.network import LAST_TURN
-from placer.simulation.units import (
-    BLOCKED,
-    BUSY,
-    PORT_WAIT,
-    STARVED,
-    slowest_input,
-    slowest_output,
-)
+from placer.simulation.units import BLOCKED, BUSY, PORT_WAIT, STARVED, slowest_input, slowest_output
 
 NOT_SEEN = 1 << 8  # a port unit none of whose streams has been looked at
 
 
-@engine_jit
+@njit(cache=True)
 def _burst(cells, stream):
-    """Vectors that a DRAM stream requests now, 0 if it requests nothing."""
+    """Return the vectors that a DRAM stream requests now, 0 if it requests nothing."""
     flow, sink = cells[stream + at.STREAM_FLOW], cells[stream + at.STREAM_SINK]
     if sink == at.NONE:
         done = np.int64(cells[flow + at.FLOW_TOKEN])
@@ -41,7 +27,7 @@ def _burst(cells, stream):
     return number if available >= number else 0
 
 
-@engine_jit
+@njit(cache=True)
 def dram_step(cells, cycle):
     """Give every free DRAM channel to one requesting stream."""
     dram = cells[at.DRAM]
@@ -65,9 +51,9 @@ def dram_step(cells, cycle):
             wake_next(cells, dram, cycle)
 
 
-@engine_jit
+@njit(cache=True)
 def _choose_stream(cells, cycle):
-    """Stream that is granted the next burst, or NONE."""
+    """Choose the stream that is granted the next burst, or NONE."""
     chosen, best = at.NONE, LAST_TURN
     for stream in range(cells[at.STREAMS], cells[at.STREAMS_END], at.STREAM_SIZE):
         flow = cells[stream + at.STREAM_FLOW]
@@ -78,9 +64,9 @@ def _choose_stream(cells, cycle):
     return chosen
 
 
-@engine_jit
+@njit(cache=True)
 def _account_ports(cells, cycle):
-    """A port unit with several streams counts as the busiest of them."""
+    """Count the time of port units; one with several streams is as busy as the busiest."""
     for stream in range(cells[at.STREAMS], cells[at.STREAMS_END], at.STREAM_SIZE):
         cells[cells[stream + at.STREAM_UNIT] + at.UNIT_COULD_ACT] = NOT_SEEN
     for stream in range(cells[at.STREAMS], cells[at.STREAMS_END], at.STREAM_SIZE):
@@ -99,7 +85,7 @@ def _account_ports(cells, cycle):
         account(cells, unit, np.int64(cells[unit + at.UNIT_COULD_ACT]), cycle)
 
 
-@engine_jit
+@njit(cache=True)
 def _serve_burst(cells, stream, cycle):
     flow, sink = cells[stream + at.STREAM_FLOW], cells[stream + at.STREAM_SINK]
     number = _burst(cells, stream)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from placer.simulation import records as at
 from placer.simulation.calendar import close_interval, wake_next
-from placer.simulation.compiled import engine_jit
 from placer.simulation.dram import dram_step
 from placer.simulation.measurement import Status
 from placer.simulation.network import arrivals, move_vectors
@@ -39,7 +38,7 @@ LONG_SAMPLE_LIMITS = Limits(warmup_samples=4, window_samples=3)
 
 
 def label_limits(bound_cycles: int) -> Limits:
-    """For many labels: precise, but with fewer samples where these are long.
+    """Return limits for many labels: precise, but with fewer samples where these are long.
 
     What a window misses or has too much is less than a sample's pipeline delay, which does not grow
     with the sample: three long samples tell the period to about 0.3% in a third of the time.
@@ -62,7 +61,7 @@ class Outcome(NamedTuple):
 
 
 def empty_outcome(num: int, num_units: int, num_links: int) -> Outcome:
-    """For `run_stack` to fill."""
+    """Make the arrays that `run_stack` fills."""
     return Outcome(
         status=np.empty(num, np.int32),
         cycles_per_sample=np.full(num, np.nan),
@@ -76,9 +75,9 @@ def empty_outcome(num: int, num_units: int, num_links: int) -> Outcome:
     )
 
 
-@engine_jit
+@njit(cache=True)
 def _period(cells, last, window):
-    """Largest time between the finishes of sample `last - window` and `last` of a pacing unit."""
+    """Return the longest time from finishing `last - window` to `last` of a pacing unit."""
     longest = 0
     for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
         if cells[unit + at.UNIT_SETS_PERIOD]:
@@ -87,9 +86,9 @@ def _period(cells, last, window):
     return longest
 
 
-@engine_jit
+@njit(cache=True)
 def _steady_window(cells, limits: Limits, last):
-    """Shortest window over which the period was the same twice, or 0.
+    """Find the shortest window over which the period was the same twice, or 0.
 
     Several lengths are tried since the finishes may repeat in a pattern of some samples.
     """
@@ -101,7 +100,7 @@ def _steady_window(cells, limits: Limits, last):
     return 0
 
 
-@engine_jit
+@njit(cache=True)
 def _restart_statistics(cells, cycle):
     for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
         for k in range(unit + at.UNIT_TIME, unit + at.UNIT_SIZE):
@@ -111,12 +110,12 @@ def _restart_statistics(cells, cycle):
         cells[link + at.LINK_VECTORS] = 0
 
 
-@engine_jit
+@njit(cache=True)
 def _is_complete(cells, sample):
     return cells[cells[at.NUM_FINISHERS] + sample] == cells[at.NUM_UNITS]
 
 
-@engine_jit
+@njit(cache=True)
 def _complete_samples(cells, limits: Limits, counted_from, cycle):
     """Note complete samples; returns the status and the cycle from which statistics count."""
     sample = np.int64(cells[at.NUM_SAMPLES])
@@ -133,9 +132,9 @@ def _complete_samples(cells, limits: Limits, counted_from, cycle):
     return RUNNING, counted_from
 
 
-@engine_jit
+@njit(cache=True)
 def _next_event(cells, cycle):
-    """First later cycle in which something arrives, or NEVER."""
+    """Find the first later cycle in which something arrives, or NEVER."""
     link_mask, time_mask = np.int64(cells[at.LINK_MASK]), np.int64(cells[at.TIME_MASK])
     for later in range(cycle + 1, cycle + 2 + max(link_mask, time_mask)):
         bucket, link_bucket = later & time_mask, later & link_mask
@@ -149,9 +148,9 @@ def _next_event(cells, cycle):
     return at.NEVER
 
 
-@engine_jit
+@njit(cache=True)
 def _step(cells, cycle):
-    """One cycle: arrivals, then units and links decide and act."""
+    """Simulate one cycle: arrivals, then units and links decide and act."""
     first = cells[at.NEXT]
     cells[at.NEXT] = cells[at.NOW]
     cells[at.NOW], cells[at.NOW_END] = first, cells[at.NEXT_END]
@@ -170,7 +169,7 @@ def _step(cells, cycle):
     move_vectors(cells, cycle)
 
 
-@engine_jit
+@njit(cache=True)
 def run(cells, limits: Limits):
     """Simulate one decision to its end: status, last cycle + 1, cycle statistics count from."""
     for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
@@ -213,7 +212,7 @@ def run_stack(cells, start, limits: Limits, sites, channels, route_start, links,
         _report(cells, limits, outcome, d, end)
 
 
-@engine_jit
+@njit(cache=True)
 def _report(cells, limits: Limits, outcome, d, end):
     samples = np.int64(cells[at.NUM_SAMPLES])
     window = 2 * max(limits.window_samples, _steady_window(cells, limits, samples - 1))

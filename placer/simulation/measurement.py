@@ -43,5 +43,5 @@ class Measurement:
 
     @property
     def throughput(self) -> float:
-        """Normalised throughput: bound / cycles per sample, in (0, 1]."""
+        """Return the normalised throughput: bound / cycles per sample, in (0, 1]."""
         return self.bound_cycles / self.cycles_per_sample

@@ -7,15 +7,16 @@ FIFO is entered in the calendar, one behind another vector is looked at when it 
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
+from placer.base import inlined_with_runtime
 from placer.simulation import records as at
 from placer.simulation.calendar import wake_later, wake_next, wake_now
-from placer.simulation.compiled import engine_jit, inline_jit
 
 LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
 
 
-@inline_jit
+@inlined_with_runtime
 def _request(cells, node):
     """Ask for the link of a node."""
     link = cells[node + at.NODE_LINK]
@@ -28,7 +29,7 @@ def _request(cells, node):
         cells[at.ACTIVE_LINKS_END] = end + 1
 
 
-@inline_jit
+@inlined_with_runtime
 def _request_head(cells, fifo, node):
     """Ask for every link over which the head of a FIFO, at a node, must be sent."""
     first, end = cells[node + at.NODE_NEXT], cells[node + at.NODE_NEXT_END]
@@ -37,7 +38,7 @@ def _request_head(cells, fifo, node):
         _request(cells, cells[k])
 
 
-@engine_jit
+@njit(cache=True)
 def _request_injection(cells, flow, cycle):
     """Ask for the inject link of a flow if it has a ready head and all credits."""
     if cells[flow + at.FLOW_COUNT] == 0 or cells[flow + at.UNSENT] != 0:
@@ -48,7 +49,7 @@ def _request_injection(cells, flow, cycle):
         _request(cells, cells[flow + at.FLOW_ROOT])
 
 
-@engine_jit
+@njit(cache=True)
 def arrivals(cells, cycle):
     """Make visible what arrives in this cycle: vectors, credits, timers."""
     bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
@@ -80,9 +81,9 @@ def arrivals(cells, cycle):
     cells[bucket] = 0
 
 
-@engine_jit
+@njit(cache=True)
 def _take_credits(cells, sink, number, cycle):
-    """Credits of a sink have come back to the source of its flow."""
+    """Take credits of a sink that have come back to the source of its flow."""
     flow, credits = cells[sink + at.SINK_FLOW], cells[sink + at.SINK_CREDITS]
     cells[sink + at.SINK_CREDITS] = credits + number
     if credits == 0:
@@ -90,13 +91,13 @@ def _take_credits(cells, sink, number, cycle):
         _request_injection(cells, flow, cycle)
 
 
-@inline_jit
+@inlined_with_runtime
 def _place(cells, fifo, number):
-    """Where vector `number` of a FIFO stands."""
+    """Return where vector `number` of a FIFO stands."""
     return fifo + at.FIFO_RING + 2 * np.int64(number & cells[at.RING_MASK])
 
 
-@inline_jit
+@inlined_with_runtime
 def _enter_head(cells, fifo, cycle):
     """Enter in the calendar that the head of a FIFO becomes visible in `cycle`."""
     bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
@@ -105,7 +106,7 @@ def _enter_head(cells, fifo, cycle):
     cells[bucket + number] = fifo
 
 
-@inline_jit
+@inlined_with_runtime
 def _send(cells, node, arrives):
     """Put a vector on the link of a node."""
     fifo = cells[node + at.NODE_FIFO]
@@ -124,17 +125,17 @@ def _send(cells, node, arrives):
         _enter_head(cells, fifo, arrives)
 
 
-@inline_jit
+@inlined_with_runtime
 def _has_room(cells, node):
-    """Whether the FIFO behind the link of a node takes one more vector."""
+    """Say whether the FIFO behind the link of a node takes one more vector."""
     fifo = cells[node + at.NODE_FIFO]
     occupancy = cells[fifo + at.FIFO_TAIL] - cells[fifo + at.FIFO_HEAD]
     return fifo == at.NONE or occupancy < cells[fifo + at.FIFO_CAPACITY]
 
 
-@inline_jit
+@inlined_with_runtime
 def _choose(cells, link):
-    """Address of the request that is granted next, NONE if no request can be granted.
+    """Return the address of the request that is granted next, NONE if there is none.
 
     `flow - after` is unsigned and wraps around: flows below `after` come last.
     """
@@ -148,7 +149,7 @@ def _choose(cells, link):
     return chosen
 
 
-@inline_jit
+@inlined_with_runtime
 def _serve(cells, link, leaving_end, cycle):
     """Grant up to `width` requests of a link; returns the end of the list of leaving heads."""
     for _ in range(cells[link + at.LINK_WIDTH]):
@@ -172,9 +173,9 @@ def _serve(cells, link, leaving_end, cycle):
     return leaving_end
 
 
-@engine_jit
+@njit(cache=True)
 def move_vectors(cells, cycle):
-    """All links decide on the state at the start of the cycle, then sent heads leave."""
+    """Let all links decide on the state at the start of the cycle, then sent heads leave."""
     hops_before = np.int64(cells[at.NUM_HOPS])
     leaving_end = np.int64(cells[at.LEAVING])
     position, end = np.int64(cells[at.ACTIVE_LINKS]), np.int64(cells[at.ACTIVE_LINKS_END])
@@ -196,9 +197,9 @@ def move_vectors(cells, cycle):
     cells[at.NUM_ACTED] += cells[at.NUM_HOPS] - hops_before
 
 
-@inline_jit
+@inlined_with_runtime
 def _leave_fifo(cells, fifo, cycle):
-    """The head of a FIFO leaves, the vector behind it becomes the head."""
+    """Let the head of a FIFO leave; the vector behind it becomes the head."""
     head = cells[fifo + at.FIFO_HEAD] + 1
     cells[fifo + at.FIFO_HEAD] = head
     if head != cells[fifo + at.FIFO_TAIL]:
@@ -210,9 +211,9 @@ def _leave_fifo(cells, fifo, cycle):
             _enter_head(cells, fifo, arrives)
 
 
-@engine_jit
+@njit(cache=True)
 def _leave_queue(cells, flow, cycle):
-    """The head of an output queue has been injected: pay its credits, ask for the next one."""
+    """Pay the credits of an injected head of an output queue, and ask for the next one."""
     head = cells[flow + at.FLOW_HEAD] + 1
     is_last = head == cells[flow + at.FLOW_QUEUE_END]
     cells[flow + at.FLOW_HEAD] = cells[flow + at.FLOW_QUEUE] if is_last else head

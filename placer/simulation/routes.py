@@ -45,27 +45,10 @@ def load_decision(cells, sites, channels, route_start, links, parents):
     unused = _link_children(cells, num_nodes)
     unused = _list_sinks(cells, num_nodes, unused)
     _address_agents(cells)
-    unused = _list_on_sites(
-        cells,
-        cells[at.FLOWS],
-        cells[at.FLOWS_END],
-        at.FLOW_SIZE,
-        at.FLOW_SOURCE,
-        at.SITE_OUT,
-        unused,
-    )
-    unused = _list_on_sites(
-        cells, cells[at.SINKS], cells[at.SINKS_END], at.SINK_SIZE, at.SINK_UNIT, at.SITE_IN, unused
-    )
-    _list_on_sites(
-        cells,
-        cells[at.UNITS],
-        cells[at.UNITS_END],
-        at.UNIT_SIZE,
-        at.UNIT_SELF,
-        at.SITE_UNITS,
-        unused,
-    )
+    flows, sinks, units = ((at.FLOWS, at.FLOW_SIZE), (at.SINKS, at.SINK_SIZE), (at.UNITS, at.UNIT_SIZE))
+    unused = _list_on_sites(cells, flows, at.FLOW_SOURCE, at.SITE_OUT, unused)
+    unused = _list_on_sites(cells, sinks, at.SINK_UNIT, at.SITE_IN, unused)
+    _list_on_sites(cells, units, at.UNIT_SELF, at.SITE_UNITS, unused)
 
 
 @njit(cache=True)
@@ -121,9 +104,7 @@ def _list_sinks(cells, num_nodes, unused):
         site = cells[at.SITES] + (link - first_eject) * at.SITE_SIZE
         flow = cells[node + at.NODE_FLOW]
         cells[node + at.NODE_NEXT] = unused
-        for sink in range(
-            cells[flow + at.FLOW_SINKS], cells[flow + at.FLOW_SINKS_END], at.SINK_SIZE
-        ):
+        for sink in range(cells[flow + at.FLOW_SINKS], cells[flow + at.FLOW_SINKS_END], at.SINK_SIZE):
             if cells[cells[sink + at.SINK_UNIT] + at.UNIT_SITE] == site:
                 hops = cells[node + at.NODE_HOPS]
                 cells[sink + at.SINK_CREDIT_CYCLES] = hops * cells[at.CREDIT_HOP_CYCLES] + 1
@@ -143,11 +124,13 @@ def _address_agents(cells):
 
 
 @njit(cache=True)
-def _list_on_sites(cells, first, end, size, owner, field, unused):
+def _list_on_sites(cells, records, owner, field, unused):
     """List records on the site of their owner unit, ascending; returns the end of the lists.
 
+    `records` are the field of the header with the first (the next one has the end) and the size,
     `owner` is the field of a record with its unit, `field` the one of a site with its list.
     """
+    first, end, size = cells[records[0]], cells[records[0] + 1], records[1]
     sites, sites_end = cells[at.SITES], cells[at.SITES_END]
     for member in range(first, end, size):
         site = cells[cells[member + owner] + at.UNIT_SITE]

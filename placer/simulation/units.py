@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from placer.simulation import records as at
-from placer.simulation.calendar import (
-    account,
-    finish_sample,
-    push_output,
-    return_credits,
-    wake_later,
-    wake_next,
-)
-from placer.simulation.compiled import engine_jit
+from placer.simulation.calendar import account, finish_sample, push_output, return_credits, wake_later, wake_next
 from placer.simulation.measurement import UnitTime
 from placer.simulation.network import LAST_TURN
 
@@ -26,18 +19,18 @@ PORT_WAIT = int(UnitTime.PORT_WAIT)
 COULD_USE_PORT, COULD_READ_WITH_ROOM = 1, 2
 
 
-@engine_jit
+@njit(cache=True)
 def _num_outputs(cells, flow, releases):
-    """Vectors that the next release puts into an output queue."""
+    """Return the vectors that the next release puts into an output queue."""
     rest = np.int64(cells[flow + at.FLOW_REST]) + cells[flow + at.FLOW_TOKENS]
     if rest < releases:
         return 0
     return 1 if rest < 2 * releases else rest // releases
 
 
-@engine_jit
+@njit(cache=True)
 def _missing(cells, unit, is_release, releases):
-    """STARVED, BLOCKED, or BUSY when nothing is missing for the next firing."""
+    """Return STARVED, BLOCKED, or BUSY when nothing is missing for the next firing."""
     is_start = cells[unit + at.UNIT_FIRING] == 0
     for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
         sink = cells[k]
@@ -55,7 +48,7 @@ def _missing(cells, unit, is_release, releases):
     return BUSY
 
 
-@engine_jit
+@njit(cache=True)
 def compute_step(cells, unit, cycle):
     """Fire if everything is there; sleep otherwise, an arrival or a freed place wakes the unit."""
     next_start, horizon = cells[unit + at.UNIT_NEXT_START], cells[at.TIME_MASK] + 1
@@ -90,7 +83,7 @@ def compute_step(cells, unit, cycle):
         wake_later(cells, unit, cycle + min(interval, horizon - 1))
 
 
-@engine_jit
+@njit(cache=True)
 def _take_inputs(cells, unit, firings, cycle):
     for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
         sink = cells[k]
@@ -102,7 +95,7 @@ def _take_inputs(cells, unit, firings, cycle):
         cells[sink + at.SINK_REST] = rest
 
 
-@engine_jit
+@njit(cache=True)
 def _put_outputs(cells, unit, releases, cycle):
     ready = cycle + cells[unit + at.UNIT_DEPTH]
     for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):
@@ -113,16 +106,16 @@ def _put_outputs(cells, unit, releases, cycle):
         cells[flow + at.FLOW_REST] += cells[flow + at.FLOW_TOKENS] - number * releases
 
 
-@engine_jit
+@njit(cache=True)
 def _next_interval(cells, unit, firings):
-    """Cycles from this firing to the next one."""
+    """Return the cycles from this firing to the next one."""
     rest = np.int64(cells[unit + at.UNIT_CYCLE_REST]) + cells[unit + at.UNIT_INTERVAL_REST]
     is_longer = rest >= firings
     cells[unit + at.UNIT_CYCLE_REST] = rest - firings if is_longer else rest
     return cells[unit + at.UNIT_INTERVAL] + (1 if is_longer else 0)
 
 
-@engine_jit
+@njit(cache=True)
 def memory_step(cells, site, cycle):
     """Serve the write port and the read port of a memory site once."""
     for k in range(cells[site + at.SITE_UNITS], cells[site + at.SITE_UNITS_END]):
@@ -147,9 +140,9 @@ def memory_step(cells, site, cycle):
         wake_next(cells, site, cycle)
 
 
-@engine_jit
+@njit(cache=True)
 def _choose_write(cells, site):
-    """Sink whose vector is written in this cycle, or NONE."""
+    """Choose the sink whose vector is written in this cycle, or NONE."""
     after = cells[site + at.SITE_WRITE_AFTER]
     chosen, best = np.int64(at.NONE), LAST_TURN
     for k in range(cells[site + at.SITE_IN], cells[site + at.SITE_IN_END]):
@@ -166,9 +159,9 @@ def _choose_write(cells, site):
     return chosen
 
 
-@engine_jit
+@njit(cache=True)
 def _choose_read(cells, site):
-    """Flow whose vector is read in this cycle if the port is free, or NONE."""
+    """Choose the flow whose vector is read in this cycle if the port is free, or NONE."""
     after = cells[site + at.SITE_READ_AFTER]
     chosen, best = np.int64(at.NONE), LAST_TURN
     for k in range(cells[site + at.SITE_OUT], cells[site + at.SITE_OUT_END]):
@@ -186,7 +179,7 @@ def _choose_read(cells, site):
     return chosen
 
 
-@engine_jit
+@njit(cache=True)
 def _account_buffers(cells, site, sink, flow, is_held, cycle):
     writer = cells[sink + at.SINK_UNIT] if sink != at.NONE else at.NONE
     reader = cells[flow + at.FLOW_SOURCE] if flow != at.NONE else at.NONE
@@ -205,7 +198,7 @@ def _account_buffers(cells, site, sink, flow, is_held, cycle):
         account(cells, unit, time_state, cycle)
 
 
-@engine_jit
+@njit(cache=True)
 def _write_vector(cells, sink, cycle):
     cells[sink + at.SINK_ARRIVED] -= 1
     return_credits(cells, sink, 1, cycle)
@@ -224,7 +217,7 @@ def _write_vector(cells, sink, cycle):
     cells[unit + at.UNIT_WRITTEN] = slowest
 
 
-@engine_jit
+@njit(cache=True)
 def _read_vector(cells, flow, cycle):
     push_output(cells, flow, cycle + cells[at.MEMORY_LATENCY])
     token = cells[flow + at.FLOW_TOKEN] + 1
@@ -240,7 +233,7 @@ def _read_vector(cells, flow, cycle):
         finish_sample(cells, unit, cycle)
 
 
-@engine_jit
+@njit(cache=True)
 def slowest_input(cells, unit):
     slowest = at.INFINITE
     for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
@@ -248,7 +241,7 @@ def slowest_input(cells, unit):
     return slowest
 
 
-@engine_jit
+@njit(cache=True)
 def slowest_output(cells, unit):
     slowest = at.INFINITE
     for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):

@@ -5,29 +5,146 @@ Ctrl-C ends the search: the best solution so far is written, and the exit code i
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
 
 from omegaconf import DictConfig
+from rich.progress import TaskID
 
-from placer.annealing.interrupt import Interrupt
-from placer.command import make_console
-from placer.config import run_command, to_dataclass
-from placer.files import require_folder
-from placer.stencil.clock import Clock
-from placer.stencil.config import StencilConfig
-from placer.stencil.mapper import map_volume, warm_up
-from placer.stencil.objective import make_objective
-from placer.stencil.problem import Problem
-from placer.stencil.report import MapProgress, show, write
+from placer.base import (
+    InputError,
+    Interrupt,
+    NotedBar,
+    OneOf,
+    Positive,
+    Settings,
+    Whole,
+    command_line,
+    make_console,
+    make_folder,
+    require_folder,
+    write_atomic,
+)
+from placer.base.config import run_command, to_dataclass
+from placer.stencil.model import (
+    INPUTS,
+    ObjectiveName,
+    Problem,
+    make_objective,
+    problem_text,
+    read_problem,
+    read_surface,
+    solution_text,
+    surface_problem,
+)
+from placer.stencil.search import Clock, Mapping, map_volume, warm_up
+from placer.stencil.show import draw_fabric, draw_volume, score_table, solution_page
 
 START_SECONDS = 1.5  # of Python and its imports, which count
 LOADING_SECONDS = 2.0  # compiled code is loaded within this; what takes longer is compiled anew
 PICTURE_SECONDS = 2.5  # to draw both pictures
 SECONDS_PER_POINT = 2.2e-7  # to write a generated problem, per lattice point
+RESULT_SCHEMA = 2
+VOLUME_SUFFIX, FABRIC_SUFFIX, PAGE_SUFFIX = ".volume.png", ".fabric.png", ".html"
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceConfig:
+    """How a surface becomes a problem."""
+
+    file: Path | None
+    size: int
+    fabric: tuple[int, ...]
+    strength: float
+    floor: float
+
+    def __post_init__(self) -> None:
+        if len(self.fabric) != 2 or min(self.fabric) < 1:
+            raise InputError(f"surface.fabric is {list(self.fabric)}; write width and height, as in [400,400]")
+
+    def problem(self) -> Problem:
+        """Return the problem around the surface in the file."""
+        assert self.file is not None
+        width, height = self.fabric
+        triangles = read_surface(self.file)
+        return surface_problem(triangles, self.size, (width, height), self.strength, self.floor)
+
+
+@dataclass(frozen=True, slots=True)
+class StencilConfig(Settings):
+    """What `conf/stencil.yaml` holds."""
+
+    problem: Path | None
+    inputs: tuple[Annotated[str, OneOf(INPUTS)], ...]
+    surface: SurfaceConfig
+    time_limit: Positive
+    seed: Whole
+    objective: ObjectiveName
+    output: Path | None
+    folder: Path
+    pictures: bool
+
+    def check(self) -> None:
+        if self.problem is not None and self.surface.file is not None:
+            raise InputError("problem and surface.file are both given; give one of them")
+        if self.output is not None and len(self.jobs()) != 1:
+            raise InputError(
+                f"output={self.output} names one file for {len(self.jobs())} inputs; name a folder instead: folder=..."
+            )
+        self._refuse_to_overwrite()
+
+    def _refuse_to_overwrite(self) -> None:
+        """Raise InputError if a written file would take the place of another one."""
+        for name, _ in self.jobs():
+            taken = {path.resolve() for path in (self.problem, self.surface.file) if path}
+            solution = self.solution_file(name)
+            drawn = (VOLUME_SUFFIX, FABRIC_SUFFIX, PAGE_SUFFIX)
+            suffixes = (".json", *drawn) if self.problem else (".in", ".json", *drawn)
+            for path in (solution, *(solution.with_suffix(suffix) for suffix in suffixes)):
+                if path.is_dir():
+                    raise InputError(f"{path} is a folder; name a file, such as {path / 'a.out'}")
+                if path.resolve() in taken:
+                    raise InputError(f"{path} would be overwritten; name another output, such as {name}.out")
+                taken.add(path.resolve())
+
+    def jobs(self) -> list[tuple[str, Callable[[], Problem]]]:
+        """Return the names of the problems, and how to get them."""
+        problem, surface = self.problem, self.surface
+        if problem is not None:
+            return [(problem.stem, lambda: read_problem(problem))]
+        if surface.file is not None:
+            return [(surface.file.stem, surface.problem)]
+        return [(name, INPUTS[name]) for name in self.inputs]
+
+    def solution_file(self, name: str) -> Path:
+        """Return where the solution of a problem goes; what is drawn goes beside it."""
+        return self.output or self.folder / f"{name}.out"
+
+
+class MapProgress(NotedBar):
+    """A bar of the time that is used up, in a terminal only. Use as a context."""
+
+    def __init__(self, time_limit: float) -> None:
+        super().__init__()
+        self._limit = time_limit
+        self._task = TaskID(0)
+
+    def begin(self, name: str) -> None:
+        """Begin a new problem; its bar stands below the last one."""
+        self._task = self.add_task(name, total=1.0, note="planning")
+
+    def on_step(self, stage: str, seconds: float, accuracy: float, wires: float) -> None:
+        """Show a step of the search."""
+        note = f"{stage}: accuracy {accuracy:.4f}" + (f"  wires {wires:.4f}" if wires else "")
+        self.update(self._task, completed=min(1.0, seconds / self._limit), note=note)
 
 
 def main(config: DictConfig) -> None:
-    """Entry point: config -> problems -> solutions on disk and figures on screen."""
+    """Read or make the problems, map each, write its solution and print its score."""
     settings = to_dataclass(StencilConfig, config)
     for name, _ in settings.jobs():
         require_folder(settings.solution_file(name).parent)
@@ -39,18 +156,16 @@ def main(config: DictConfig) -> None:
             progress.begin(name)
             if number == 0:  # not before the input is known to be right
                 begin += _compiling_seconds()
-            clock = Clock(
-                settings.time_limit,
-                problem.num_pes,
-                begin,
-                _ending_seconds(settings, problem),
-                lambda: interrupt.is_asked,
-            )
+            ending, is_asked = _ending_seconds(settings, problem), lambda: interrupt.is_asked
+            clock = Clock(settings.time_limit, problem.num_pes, begin, ending, is_asked)
             objective = make_objective(settings.objective, problem)
             mapping = map_volume(problem, clock, settings.seed, objective, progress.on_step)
-            path = write(settings, name, problem, mapping, is_interrupted=interrupt.is_asked)
-            show(name, mapping, console)
-            console.print(f"written to {path}")
+            write(settings, name, problem, mapping, is_interrupted=interrupt.is_asked)
+            console.rule(name)
+            table = score_table(mapping.score, mapping.solution.sampling)
+            table.add_row("seconds", f"{mapping.seconds:.1f}")
+            console.print(table)
+            console.print(f"written to {settings.solution_file(name)}")
             if interrupt.is_asked:
                 # The solution is safe; the exit code tells that it is not final.
                 raise KeyboardInterrupt
@@ -58,16 +173,46 @@ def main(config: DictConfig) -> None:
 
 
 def _ending_seconds(settings: StencilConfig, problem: Problem) -> float:
-    """What it takes to write the problem, if it was generated, and to draw."""
+    """Return the time to write the problem, if it was generated, and to draw."""
     writing = 0.0 if settings.problem else SECONDS_PER_POINT * problem.heat.size
     return writing + (PICTURE_SECONDS if settings.pictures else 0.0)
 
 
 def _compiling_seconds() -> float:
-    """Make compiled code ready; the time that compiling took counts for no time limit."""
+    """Make compiled code ready; return the time of compiling, which counts for no time limit."""
     begin = time.perf_counter()
     warm_up()
     return max(0.0, time.perf_counter() - begin - LOADING_SECONDS)
+
+
+def write(config: StencilConfig, name: str, problem: Problem, mapping: Mapping, *, is_interrupted: bool) -> None:
+    """Write solution, result, pictures and page, and the problem if it was generated."""
+    path, score = config.solution_file(name), mapping.score
+    make_folder(path.parent)
+    write_atomic(path, solution_text(mapping.solution))
+    if config.problem is None:
+        write_atomic(path.with_suffix(".in"), problem_text(problem))
+    result = {
+        "schema": RESULT_SCHEMA,
+        "name": name,
+        "score": score.total,
+        "accuracy_norm": score.accuracy_norm,
+        "wires_norm": score.wires_norm,
+        **asdict(score),
+        "seconds": round(mapping.seconds, 3),
+        "is_interrupted": is_interrupted,
+        "config": asdict(config),
+    }
+    write_atomic(path.with_suffix(".json"), json.dumps(result, indent=1, default=str) + "\n")
+    if config.pictures:
+        title = f"{name}: score {score.total:.4f}"
+        volume = draw_volume(problem, mapping.netlist, title)
+        write_atomic(path.with_suffix(VOLUME_SUFFIX), volume)
+        write_atomic(path.with_suffix(FABRIC_SUFFIX), draw_fabric(problem, mapping, title))
+        objective = make_objective(config.objective, problem)
+        command = command_line("placer.stencil")
+        page = solution_page(name, problem, mapping, objective, volume, command, asdict(config))
+        write_atomic(path.with_suffix(PAGE_SUFFIX), page.to_html(is_interrupted=is_interrupted))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from placer.command import make_console
-from placer.config import run_command, to_dataclass
-from placer.stencil.files import read_problem, read_solution
-from placer.stencil.report import score_table
-from placer.stencil.scoring import IllegalSolutionError, score
+from placer.base import make_console
+from placer.base.config import run_command, to_dataclass
+from placer.stencil.judge import IllegalSolutionError, score
+from placer.stencil.model import read_problem, read_solution
+from placer.stencil.show import score_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class CheckConfig:
 
 
 def main(config: DictConfig) -> None:
-    """Entry point: two files -> a verdict on screen."""
+    """Read problem and solution, print the verdict."""
     settings = to_dataclass(CheckConfig, config)
     problem = read_problem(settings.problem)
     solution = read_solution(settings.solution, problem.dimension)

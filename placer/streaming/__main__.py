@@ -7,53 +7,48 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from omegaconf import DictConfig
 
-from placer.command import command_line
-from placer.config import run_command, to_dataclass
-from placer.errors import InputError
-from placer.files import require_folder
-from placer.streaming.device import Device
-from placer.streaming.options import MapOptions, MapperName
-from placer.streaming.program_file import load_program
-from placer.streaming.rules import groups_of
-from placer.streaming.values import meaning_of
+from placer.base import (
+    InputError,
+    Interrupt,
+    Table,
+    command_line,
+    make_console,
+    make_folder,
+    png,
+    require_folder,
+    write_atomic,
+)
+from placer.base.config import run_command, to_dataclass
+from placer.streaming.model import Device, MapOptions, Program, groups_of, load_program, meaning_of
+
+if TYPE_CHECKING:
+    from placer.streaming.mappers import FrontPoint, Result
+
+_MOST_NAMES = 12  # to print
 
 
-@dataclass(frozen=True, slots=True)
-class StreamingConfig:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamingConfig(MapOptions):
     """What `conf/streaming.yaml` holds."""
 
     graph: Path
     trust_graph: bool
-    mapper: MapperName
     tiles: int
     ii: int
     depth: int
     timing: Literal["delay", "exact"]
     sibling: Literal["relax", "strict"]
     max_hop: int | None
-    time_limit: float
-    seed: int
-    workers: int
-    samples: int
-    ranks: int
-    policy: Path | None
-    fine_tune: bool
     values: bool
     front: bool
     output: Path
 
     def device(self) -> Device:
         return Device(self.tiles, self.ii, self.depth, self.timing, self.sibling, self.max_hop)
-
-    def options(self) -> MapOptions:
-        return MapOptions(
-            self.mapper, self.time_limit, self.seed, self.workers, self.samples, self.policy,
-            self.ranks, self.fine_tune,
-        )  # fmt: skip
 
 
 def main(config: DictConfig) -> None:
@@ -62,18 +57,65 @@ def main(config: DictConfig) -> None:
     if settings.output.suffix != ".json":
         raise InputError(f"output={settings.output}; name a .json file")
     require_folder(settings.output.parent)
-    device, options = settings.device(), settings.options()
     program = load_program(settings.graph, is_trusted=settings.trust_graph)
     if settings.values:
         meaning_of(program)
-    groups_of(program, device)  # refuses wrong input before compiled code and solvers are loaded
-    from placer.streaming.report import run_and_report
+    groups_of(program, settings.device())  # refuses wrong input before compiled code is loaded
+    _map(program, settings)
 
-    run_and_report(
-        program, device, options, settings.output,
-        values=settings.values, front=settings.front,
-        command=command_line("placer.streaming"), config=asdict(settings),
-    )  # fmt: skip
+
+def _map(program: Program, settings: StreamingConfig) -> None:
+    """Write the checked mapping, its picture and its page beside it.
+
+    KeyboardInterrupt is raised after Ctrl-C, when the best so far is written.
+    """
+    from placer.streaming import mappers
+
+    device, output = settings.device(), settings.output
+    with Interrupt() as interrupt:
+        try:
+            result = mappers.map_program(
+                program, device, settings, values=settings.values,
+                is_interrupted=lambda: interrupt.is_asked,
+            )  # fmt: skip
+        except mappers.NotFoundError:
+            if interrupt.is_asked:
+                raise KeyboardInterrupt from None
+            raise
+        front = []
+        if settings.front:
+            front = mappers.find_front(program, device, settings, lambda: interrupt.is_asked)
+    make_folder(output.parent)
+    picture, page = output.with_suffix(".png"), output.with_suffix(".html")
+    is_cut = interrupt.is_asked
+    write_atomic(output, mappers.result_text(result, settings, front, is_interrupted=is_cut))
+    write_atomic(picture, png(mappers.draw_mapping(result)))
+    content = mappers.mapping_page(result, front, command_line("placer.streaming"), asdict(settings))
+    write_atomic(page, content.to_html(is_interrupted=is_cut))
+    _print(result, front)
+    make_console().print(f"written to {output}, picture {picture}, page {page}")
+    if is_cut:
+        # The mapping is safe; the exit code tells that it is not final.
+        raise KeyboardInterrupt
+
+
+def _print(result: Result, front: list[FrontPoint]) -> None:
+    """Print a mapping and its front."""
+    console, problem = make_console(), result.problem
+    for warning in problem.warnings:
+        console.print(f"warning: {warning}")
+    state = "optimal" if result.gap == 0 else f"gap at most {100 * result.gap:.1f}%"
+    console.print(
+        f"{problem.program.name}: {problem.num_nodes} instructions, {result.cycles} cycles, "
+        f"lower bound {result.bound}, {state}, {result.seconds:.1f} s"
+    )
+    if result.made_up:
+        names = ", ".join(map(repr, result.made_up[:_MOST_NAMES]))
+        more = ", ..." if len(result.made_up) > _MOST_NAMES else ""
+        console.print(f"values are right with random numbers for {names}{more}")
+    if front:
+        rows = [(p.ii, p.cycles or "-", p.bound or "-", p.reason) for p in front]
+        console.print(Table(("ii", "cycles", "lower bound", ""), rows).screen())
 
 
 if __name__ == "__main__":

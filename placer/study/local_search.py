@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from placer.base import IntArray
 from placer.fabric import Fabric
 from placer.netlist import Netlist
-
-IntArray = NDArray[np.int32]
 
 
 def improve(fabric: Fabric, netlist: Netlist, sites: IntArray, steps: int, seed: int) -> IntArray:
@@ -30,7 +28,7 @@ def improve(fabric: Fabric, netlist: Netlist, sites: IntArray, steps: int, seed:
 
 @njit(cache=True)
 def _length(sites, ends, tokens, place, site_a, site_b):
-    """Weighted distance of all connections of units on two sites."""
+    """Return the weighted distance of all connections of units on two sites."""
     total = 0
     for k in range(len(ends)):
         source, target = sites[ends[k, 0]], sites[ends[k, 1]]

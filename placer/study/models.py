@@ -7,21 +7,21 @@ sections are simulated once and counted as often as the model has them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Annotated
 
 from omegaconf import DictConfig
 
-from placer.command import make_console
-from placer.config import run_command, to_dataclass
-from placer.errors import InputError
+from placer.base import OneOf, Settings, Table, Whole, make_console, require_folder
+from placer.base.config import run_command, to_dataclass
+from placer.decision.routing import RoutingMethod
 from placer.fabric import Fabric
-from placer.files import make_folder, require_folder, write_atomic
-from placer.lowering import DEFAULT_FILL
-from placer.routing import RoutingMethod
-from placer.simulate import SectionResult, SimulateConfig, run
+from placer.graph.workloads import MODELS, WorkloadConfig
+from placer.netlist.lowering import DEFAULT_FILL
+from placer.pipeline import SectionResult, SimulateConfig, simulate_sections
 from placer.simulation import Status
-from placer.study.tables import csv_table, markdown_table, screen_table
-from placer.workloads import MODELS, WorkloadConfig
+from placer.study.shared import show_study, write_study
 
 HEADER = ["model", "layers", "pass", "sections", "steady", "most units", "cycles per input"]
 SECTION_HEADER = [
@@ -31,22 +31,17 @@ SECTION_HEADER = [
 
 
 @dataclass(frozen=True, slots=True)
-class ModelsConfig:
+class ModelsConfig(Settings):
     """What `conf/models.yaml` holds."""
 
     fabric: Fabric
-    models: list[str]
+    models: list[Annotated[str, OneOf(MODELS)]]
     layers: list[int | None]
     training: list[bool]
     sequence: int
     routing: RoutingMethod
-    seed: int
+    seed: Whole
     output: Path
-
-    def __post_init__(self) -> None:
-        for model in self.models:
-            if model not in MODELS:
-                raise InputError(f"unknown model {model!r}; allowed: {', '.join(MODELS)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +53,17 @@ class ModelResult:
 
     @property
     def labels(self) -> list[str]:
-        """Model, layers, pass."""
-        layers = self.workload.layers or MODELS[self.workload.family].layers
-        return [
-            self.workload.family, str(layers), "training" if self.workload.training else "forward"
-        ]  # fmt: skip
+        """Return model, layers and pass."""
+        asked = self.workload
+        layers = asked.layers or MODELS[asked.family].layers
+        return [asked.family, str(layers), "training" if asked.training else "forward"]
 
 
 def workloads(config: ModelsConfig) -> list[WorkloadConfig]:
-    """All combinations that are asked for."""
+    """Return all combinations that are asked for."""
     return [
         WorkloadConfig(model, layers=layers, sequence=config.sequence, training=training)
-        for model in config.models
-        for layers in config.layers
-        for training in config.training
+        for model, layers, training in product(config.models, config.layers, config.training)
     ]
 
 
@@ -80,7 +72,6 @@ def measure_model(config: ModelsConfig, workload: WorkloadConfig) -> ModelResult
     settings = SimulateConfig(
         fabric=config.fabric,
         workload=workload,
-        graph=None,
         placement="random",
         routing=config.routing,
         fill=DEFAULT_FILL,
@@ -88,11 +79,11 @@ def measure_model(config: ModelsConfig, workload: WorkloadConfig) -> ModelResult
         seed=config.seed,
         output=config.output,
     )
-    return ModelResult(workload, run(settings))
+    return ModelResult(workload, simulate_sections(settings))
 
 
 def summary_row(result: ModelResult) -> list[str]:
-    """Sections are counted as `distinct (all)`."""
+    """Return the row of a model; sections are counted as `distinct (all)`."""
     sections = result.sections
     steady = [s for s in sections if s.measurement.status == Status.STEADY]
     num_steady, num_all = (sum(s.section.repeats for s in part) for part in (steady, sections))
@@ -105,8 +96,8 @@ def summary_row(result: ModelResult) -> list[str]:
     ]
 
 
-def section_rows(result: ModelResult) -> list[list[object]]:
-    """All values of each distinct section."""
+def section_rows(result: ModelResult) -> list[list[str | int]]:
+    """Return all values of each distinct section."""
     return [
         [
             *result.labels, s.section.netlist.name, s.section.repeats, s.section.samples,
@@ -117,13 +108,12 @@ def section_rows(result: ModelResult) -> list[list[object]]:
     ]  # fmt: skip
 
 
-def write(output: Path, results: list[ModelResult]) -> None:
-    """Write the table (Markdown) and a line per distinct section (CSV)."""
-    make_folder(output)
-    table = markdown_table(HEADER, map(summary_row, results))
-    write_atomic(output / "models.md", table)
+def write(output: Path, results: list[ModelResult]) -> list[Table]:
+    """Write the table (Markdown) and a line per distinct section (CSV); return the table."""
+    tables = [Table(HEADER, [summary_row(result) for result in results])]
     rows = [row for result in results for row in section_rows(result)]
-    write_atomic(output / "models.csv", csv_table(SECTION_HEADER, rows))
+    write_study(output, "models", tables, [Table(SECTION_HEADER, rows, name="models")])
+    return tables
 
 
 def main(config: DictConfig) -> None:
@@ -132,12 +122,12 @@ def main(config: DictConfig) -> None:
     require_folder(settings.output)
     console = make_console()
     results: list[ModelResult] = []
+    tables: list[Table] = []
     for workload in workloads(settings):
         results.append(measure_model(settings, workload))
         console.print(", ".join(results[-1].labels) + ": done")
-        write(settings.output, results)  # each model takes minutes; what is done stays
-    console.print(screen_table(HEADER, map(summary_row, results)))
-    console.print(f"written to {settings.output}")
+        tables = write(settings.output, results)  # each takes minutes; what is done stays
+    show_study(console, settings.output, tables)
 
 
 if __name__ == "__main__":

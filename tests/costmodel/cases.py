@@ -10,27 +10,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from costmodel.dataset.records import NetlistSamples
-from costmodel.dataset.schema import Metadata
-from costmodel.dataset.splits import make_splits, write_splits
-from costmodel.encoding import encode, netlist_features
-from costmodel.encoding.batch import Batch, make_batch
-from costmodel.encoding.graph_set import GraphSet, graph_set
-from costmodel.labelled import Labelled, open_labelled
-from costmodel.networks import NetworkConfig, build_network
-from costmodel.networks.flow import FlowNetwork
+from costmodel.dataset import Metadata, NetlistSamples, make_splits, write_splits
+from costmodel.encoding import Batch, GraphSet, encode, graph_set, make_batch, netlist_features
+from costmodel.model import Labelled, open_labelled
+from costmodel.networks import FlowNetwork, NetworkConfig, build_network
 from placer.decision import Decisions
+from placer.decision.routing import RoutingMethod, route
 from placer.fabric import Fabric, SiteKind
+from placer.graph import OpKind
 from placer.netlist import Netlist
-from placer.ops import OpKind
-from placer.routing import RoutingMethod, route
 from tests.costmodel.dataset.samples import random_samples, small_fabric, write_dataset
-from tests.placer.random_cases import (
-    random_decision,
-    random_fabric,
-    random_netlist,
-    random_placement,
-)
+from tests.placer.random_cases import random_decision, random_fabric, random_netlist, random_placement
 
 Case = tuple[Fabric, Netlist, Decisions]
 COMPUTE_OPS = (OpKind.MATMUL, OpKind.SOFTMAX, OpKind.GELU, OpKind.ADD)
@@ -40,9 +30,7 @@ def named(netlist: Netlist, seed: int = 0) -> Netlist:
     """A random netlist with operations that features know."""
     rng = np.random.default_rng(seed)
     units = tuple(
-        replace(unit, op=COMPUTE_OPS[rng.integers(len(COMPUTE_OPS))].value)
-        if unit.kind == SiteKind.COMPUTE
-        else unit
+        replace(unit, op=COMPUTE_OPS[rng.integers(len(COMPUTE_OPS))].value) if unit.kind == SiteKind.COMPUTE else unit
         for unit in netlist.units
     )
     return replace(netlist, units=units)
@@ -84,9 +72,7 @@ def network_of(config: NetworkConfig, batch: Batch, seed: int = 0) -> nn.Module:
 def labelled(folder: Path, num_netlists: int = 8, num_decisions: int = 4) -> Labelled:
     """A dataset of random netlists on fabric `small`; the last two netlists are equal."""
     metadata = Metadata(config={"fabric": asdict(small_fabric())}, seed=3, code_version="1")
-    samples = [
-        _known_samples(i, num_decisions, seed=min(i, num_netlists - 2)) for i in range(num_netlists)
-    ]
+    samples = [_known_samples(i, num_decisions, seed=min(i, num_netlists - 2)) for i in range(num_netlists)]
     dataset = write_dataset(folder / "dataset", samples, metadata)
     write_splits(dataset.folder, make_splits(dataset, num_folds=2))
     return open_labelled(dataset.folder, folder / "cache")

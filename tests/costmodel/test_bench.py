@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from costmodel import bench
-from placer.config import load_fabric
-from placer.workloads import FAMILIES
+from placer.fabric import load_fabric
+from placer.graph.workloads import FAMILIES
 from tests.placer.test_bench import cells
 
 

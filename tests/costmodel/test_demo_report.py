@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from costmodel.demo_report import STEPS, main, report
-from placer.config import run_command
+from placer.base.config import run_command
 from tests.costmodel.cases import labelled
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_page_tells_both_placements_and_shows_pictures(tmp_path: Path) -> None:

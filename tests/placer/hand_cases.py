@@ -10,9 +10,7 @@ from placer.netlist import Flow, Netlist, Unit
 from tests.placer.random_cases import dimension_ordered
 
 
-def compute(
-    firings: int, *, cycles: int = 0, releases: int = 0, depth: int = 6, name: str = "compute"
-) -> Unit:
+def compute(firings: int, *, cycles: int = 0, releases: int = 0, depth: int = 6, name: str = "compute") -> Unit:
     """A compute unit; one firing per cycle and streaming results if not told otherwise."""
     return Unit(
         name=name,

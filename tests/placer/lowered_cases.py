@@ -7,15 +7,13 @@ from functools import cache
 
 import numpy as np
 
-from placer.config import load_fabric
-from placer.decision import Decisions
+from placer.decision import Decisions, random_sites
+from placer.decision.routing import RoutingMethod, route
+from placer.fabric import load_fabric
 from placer.graph import DataflowGraph
-from placer.lowering import macs_for_cycles
-from placer.lowering.lower import lower
+from placer.graph.workloads import FAMILIES, build, default_spec, sample_spec
 from placer.netlist import Netlist
-from placer.placement import random_sites
-from placer.routing import RoutingMethod, route
-from placer.workloads import FAMILIES, build, default_spec, sample_spec
+from placer.netlist.lowering import lower, macs_for_cycles
 
 SMALL = load_fabric("small")
 SAMPLE_CYCLES = 300  # about the bound of the netlists: short samples keep the tests fast
@@ -41,8 +39,6 @@ def netlist_of(family: str, training: bool, seed: int | None = None) -> Netlist:
     return lower(SMALL, graph_of(family, training, seed))
 
 
-def random_decisions(
-    netlist: Netlist, num: int, seed: int, method: RoutingMethod = RoutingMethod.XY
-) -> Decisions:
+def random_decisions(netlist: Netlist, num: int, seed: int, method: RoutingMethod = RoutingMethod.XY) -> Decisions:
     """`num` random placements of a netlist on the small fabric, routed."""
     return route(SMALL, netlist, random_sites(SMALL, netlist, num, seed), method=method, seed=seed)

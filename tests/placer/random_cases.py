@@ -17,16 +17,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from placer.decision import Decisions
-from placer.fabric import (
-    ComputeSpec,
-    Direction,
-    DramSpec,
-    Fabric,
-    LinkSpec,
-    LocalSpec,
-    MemorySpec,
-    SiteKind,
-)
+from placer.fabric import Direction, DramSpec, Fabric, MemorySpec, SiteKind
+from placer.fabric.fabric import ComputeSpec, LinkSpec, LocalSpec
 from placer.netlist import Flow, Netlist, Unit
 
 MIN_UNITS, MAX_UNITS = 3, 14
@@ -81,9 +73,7 @@ def random_fabric(rng: np.random.Generator) -> Fabric:
     )
 
 
-def random_netlist(
-    rng: np.random.Generator, fabric: Fabric, *, deadlock_free: bool = False
-) -> Netlist:
+def random_netlist(rng: np.random.Generator, fabric: Fabric, *, deadlock_free: bool = False) -> Netlist:
     """An acyclic netlist that fits the fabric: loads, weights, buffers, trees of compute, sinks."""
     draft = _Draft(rng, fabric)
     num_clusters = int(rng.integers(1, 5))
@@ -121,11 +111,7 @@ def random_decision(rng: np.random.Generator, fabric: Fabric, netlist: Netlist) 
 
 
 def dimension_ordered(
-    fabric: Fabric,
-    netlist: Netlist,
-    sites: Sequence[int],
-    yx: Sequence[bool],
-    channels: Sequence[int],
+    fabric: Fabric, netlist: Netlist, sites: Sequence[int], yx: Sequence[bool], channels: Sequence[int]
 ) -> Decisions:
     """One decision with the route of every flow the union of its XY (or YX) paths."""
     trees = [
@@ -171,11 +157,7 @@ def _path(fabric: Fabric, switch: int, target: int, is_yx: bool) -> list[int]:
 
 def _site_limits(fabric: Fabric) -> dict[SiteKind, int]:
     """Units that may share a site, by kind."""
-    return {
-        SiteKind.COMPUTE: 1,
-        SiteKind.MEMORY: fabric.memory.max_buffers,
-        SiteKind.PORT: fabric.dram.max_streams,
-    }
+    return {SiteKind.COMPUTE: 1, SiteKind.MEMORY: fabric.memory.max_buffers, SiteKind.PORT: fabric.dram.max_streams}
 
 
 @dataclass

@@ -9,10 +9,9 @@ import pytest
 from rich.console import Console
 
 from placer import bench
-from placer.config import load_fabric
-from placer.simulation import Status, simulate_stack
-from placer.simulation.engine import Outcome
-from placer.workloads import FAMILIES
+from placer.fabric import load_fabric
+from placer.graph.workloads import FAMILIES
+from placer.simulation import Outcome, Status, simulate_stack
 
 pytestmark = pytest.mark.slow
 

@@ -10,32 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placer.decision import Decisions, IntArray
+from placer.base import IntArray
+from placer.decision import Decisions
 from placer.fabric import Direction, Fabric, SiteKind
 from placer.netlist import Netlist
-from placer.simulation.measurement import Status
-from placer.simulation.reference import ReferenceResult, simulate_reference
-from tests.placer.random_cases import (
-    dimension_ordered,
-    random_case,
-    random_fabric,
-    random_netlist,
-    random_placement,
-)
+from placer.simulation import Status
+from placer.simulation.reference import simulate_reference
+from placer.simulation.reference.engine import ReferenceResult
+from tests.placer.random_cases import dimension_ordered, random_case, random_fabric, random_netlist, random_placement
 
 seeds = st.integers(0, 2**32 - 1)
 
 
 def simulate_briefly(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> ReferenceResult:
     return simulate_reference(
-        fabric,
-        netlist,
-        decisions,
-        warmup_samples=1,
-        window_samples=1,
-        tolerance=0.05,
-        max_cycles=800,
-        max_samples=8,
+        fabric, netlist, decisions, warmup_samples=1, window_samples=1, tolerance=0.05, max_cycles=800, max_samples=8
     )
 
 

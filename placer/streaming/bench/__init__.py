@@ -1,1 +1,1 @@
-"""Mappers x graphs, the policy against list scheduling in equal time, fronts, and speeds."""
+"""The benchmark: mappers on graphs, the policy against list scheduling, fronts and speeds."""

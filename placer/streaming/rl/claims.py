@@ -7,10 +7,8 @@ was cut off goes on.
 
 from __future__ import annotations
 
-import shlex
-import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,26 +17,22 @@ import numpy as np
 import torch
 from omegaconf import DictConfig
 
-from placer.command import make_console
-from placer.config import run_command, to_dataclass
-from placer.files import make_folder, require_folder, write_atomic
-from placer.streaming.bench.store import stored
-from placer.streaming.options import require_within
-from placer.streaming.problem import Problem
-from placer.streaming.rl.observe import TILE_FEATURES
+from placer.base import Table, command_line, make_console, require_folder, source_key, write_report
+from placer.base.config import run_command, to_dataclass
+from placer.base.workers import run_jobs
+from placer.streaming.game import Features
+from placer.streaming.model import require_within
 from placer.streaming.rl.policy import PolicyConfig
 from placer.streaming.rl.ppo import PpoConfig
 from placer.streaming.rl.sample import sample_once
 from placer.streaming.rl.train import GraphConfig, TrainConfig, draw_problems, train
-from placer.study.tables import csv_table, markdown_table
+from placer.streaming.search import Problem
 
 _UNSEEN_SEED = 1_000_003  # of the graphs that variants are tested with
 _LAST = 20  # updates over which the reward of training is averaged
 _BASE = TrainConfig(
     ppo=PpoConfig(rollouts=8, minibatch=512),
-    graphs=GraphConfig(
-        num_graphs=6, least_nodes=12, most_nodes=20, layered_share=0.25, other_device_share=0.0
-    ),
+    graphs=GraphConfig(num_graphs=6, least_nodes=12, most_nodes=20, layered_share=0.25, other_device_share=0.0),
     updates=80,
 )
 VARIANTS: dict[str, TrainConfig] = {
@@ -50,18 +44,6 @@ VARIANTS: dict[str, TrainConfig] = {
     "random topological order": replace(_BASE, ppo=replace(_BASE.ppo, order="random")),
     "order by id, not topological": replace(_BASE, ppo=replace(_BASE.ppo, order="id")),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """What one training run came to."""
-
-    variant: str
-    seed: int
-    reward: float  # mean over the last updates of training, cycles
-    dead_ends: float  # share of the games of the last updates
-    single: float  # likeliest mapping of unseen graphs, mean share of cycles above the bound
-    best: float  # the same for the best of 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,44 +59,61 @@ class ClaimsConfig:
         require_within(self, ("seeds", 1, 100), ("updates", 1, 100_000))
 
 
-def score(variant: str, config: TrainConfig) -> Score:
-    """Train a variant and test it."""
-    seed = config.seed
-    rows: list[dict[str, float]] = []
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A variant to be trained and tested.
+
+    What comes of it: the mean reward in cycles and the share of dead ends of the last updates, and
+    for graphs that it has not seen the mean share of cycles above the bound, of the likeliest
+    mapping (single) and of the best of 64.
+    """
+
+    variant: str
+    config: TrainConfig
+
+    def origin(self) -> dict[str, Any]:
+        return {"kind": "claim", "variant": self.variant, "features": int(Features.TILE),
+                "settings": asdict(self.config) | {"exclude": []},
+                "schema": 2, "code": source_key(Path(__file__))}  # fmt: skip
+
+
+def score(claim: Claim) -> dict[str, Any]:
+    """Train a variant, and map graphs that it has not seen."""
+    torch.set_num_threads(1)
+    config, rows = claim.config, list[dict[str, float]]()
     unseen = unseen_problems(config.graphs)
     held_out = tuple(sorted({problem.program.fingerprint for problem in unseen}))
     with TemporaryDirectory() as folder:
         config = replace(config, exclude=held_out)
         policy = train(config, Path(folder), lambda _, row: rows.append(row)).eval()
-    reward, dead_ends = (
-        float(np.mean([row[key] for row in rows[-_LAST:]])) for key in ("reward", "dead_ends")
-    )
-    single, best = [], []
+    last = {key: [row[key] for row in rows[-_LAST:]] for key in ("reward", "dead_ends")}
+    shares: dict[str, list[float]] = {"single": [], "best": []}
     for problem in unseen:
-        found = sample_once(problem, policy, 64, seed, order=config.ppo.order)
-        likeliest = sample_once(problem, policy, 1, seed, order=config.ppo.order)
-        best.append(found[0].cycles / problem.bounds.total - 1.0)
-        single.append(likeliest[0].cycles / problem.bounds.total - 1.0)
-    return Score(variant, seed, reward, dead_ends, float(np.mean(single)), float(np.mean(best)))
+        for key, num in (("single", 1), ("best", 64)):
+            found = sample_once(problem, policy, num, config.seed, order=config.ppo.order)
+            shares[key].append(found[0].cycles / problem.bounds.total - 1.0)
+    means = {key: float(np.mean(values)) for key, values in (last | shares).items()}
+    return {"variant": claim.variant, "seed": config.seed, **means}
 
 
 def unseen_problems(config: GraphConfig) -> list[Problem]:
+    """Draw the graphs that variants are tested with."""
     config = replace(config, num_graphs=8)
     draws = (draw_problems(config, np.random.default_rng([_UNSEEN_SEED, k])) for k in range(3))
     return [problem for problems in draws for problem in problems]
 
 
-def table(scores: list[Score]) -> str:
-    """Mean and range over seeds, as Markdown."""
+def summary(scores: Sequence[dict[str, Any]]) -> Table:
+    """Return mean and range over seeds."""
     header = ("variant", "reward, cycles", "dead ends", "single mapping", "best of 64")
     lines = []
-    for variant in dict.fromkeys(item.variant for item in scores):
-        rows = [item for item in scores if item.variant == variant]
-        reward = _spread([row.reward for row in rows], "{:.1f}")
-        cells = [_spread([100 * getattr(row, k) for row in rows], "{:.1f}%") for k in
+    for variant in dict.fromkeys(row["variant"] for row in scores):
+        rows = [row for row in scores if row["variant"] == variant]
+        reward = _spread([row["reward"] for row in rows], "{:.1f}")
+        cells = [_spread([100 * row[key] for row in rows], "{:.1f}%") for key in
                  ("dead_ends", "single", "best")]  # fmt: skip
         lines.append((variant, reward, *cells))
-    return markdown_table(header, lines)
+    return Table(header, lines)
 
 
 def _spread(values: list[float], form: str) -> str:
@@ -125,30 +124,27 @@ def _spread(values: list[float], form: str) -> str:
 def main(config: DictConfig) -> None:
     """Entry point."""
     settings = to_dataclass(ClaimsConfig, config)
-    for folder in (settings.output, settings.publish):
-        if folder is not None:
-            require_folder(folder)
-    torch.set_num_threads(1)
-    console, scores = make_console(), []
-    for seed in range(settings.seeds):
-        for variant, base in VARIANTS.items():
-            learning = replace(base, seed=seed, updates=settings.updates)
-            origin = {"kind": "claim", "variant": variant, "features": TILE_FEATURES,
-                      "settings": asdict(learning) | {"exclude": []}}  # fmt: skip
-            result = stored(settings.output / "jobs", origin, partial(_measure, variant, learning))
-            scores.append(Score(**result))
-            console.print(f"{variant}, seed {seed}: single {100 * scores[-1].single:.1f}% above")
-    command = shlex.join(["python", "-m", "placer.streaming.rl.claims", *sys.argv[1:]])
-    rows = [tuple(asdict(item).values()) for item in scores]
-    for folder in filter(None, (settings.output, settings.publish)):
-        make_folder(folder)
-        write_atomic(folder / "claims.csv", csv_table(tuple(Score.__slots__), rows))
-        write_atomic(folder / "claims.md", f"Command: `{command}`\n\n{table(scores)}")
-    console.print(table(scores))
-
-
-def _measure(variant: str, config: TrainConfig) -> dict[str, Any]:
-    return asdict(score(variant, config))
+    if settings.publish is not None:
+        require_folder(settings.publish)
+    console = make_console()
+    claims = [
+        Claim(variant, replace(base, seed=seed, updates=settings.updates))
+        for seed in range(settings.seeds)
+        for variant, base in VARIANTS.items()
+    ]
+    scores = run_jobs(
+        claims, score, settings.output / "jobs", decode=lambda values: values,
+        on_result=lambda _, new: console.print(
+            f"{new['variant']}, seed {new['seed']}: single {100 * new['single']:.1f}% above"
+        ),
+    )  # fmt: skip
+    rows = [tuple(row.values()) for row in scores]
+    every = Table(tuple(scores[0]), rows, "Trainings", "claims")
+    write_report(
+        settings.output, "claims.md", "The claims of arXiv 2205.13675 tested again",
+        command_line("placer.streaming.rl.claims"), [summary(scores), every], settings.publish,
+    )  # fmt: skip
+    console.print(summary(scores).markdown())
 
 
 if __name__ == "__main__":

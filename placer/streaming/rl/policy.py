@@ -8,30 +8,35 @@
     value   = MLP(c, max over legal tiles of the hidden layer)    minus the cycles still to lose
 
 Source: "global graph attention" of arXiv 2205.13675, section 3.6, with the faults that
-docs/streaming.md lists put right.
+docs/streaming.md lists put right. Files of policies and of training runs hold tensors and plain
+values, and are read without running code.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from placer.errors import InputError
-from placer.streaming.options import require_within
-from placer.streaming.problem import Problem
-from placer.streaming.rl.observe import (
-    NODE_FEATURES,
-    STATE_FEATURES,
-    TILE_FEATURES,
-    Observation,
-)
-from placer.streaming.rl.pack import STATIC_FEATURES, static_features
+from placer.base import InputError, read_archive, write_atomic
+from placer.streaming.game import Features, Observation, static_features
+from placer.streaming.model import require_within
+from placer.streaming.search import Problem
 
+Rows = list[dict[str, float]]  # metrics of each update of a training run
+
+TRAINED_POLICY = Path(__file__).parent / "policy.pt"  # comes with the project
+SCHEMA_VERSION = 2  # 1: tiles had no feature "illegal"
+_NOT_AS_EXPECTED = (
+    RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError,
+)  # fmt: skip
 _POSITION = 1  # column of the node features with the relative tile
 _TILE_POSITION = 8  # column of the tile features with the same
 _NEVER = -1e9  # logit of what must not be chosen
@@ -57,7 +62,7 @@ class PolicyConfig:
 class Graphs(NamedTuple):
     """Static side of several problems, padded."""
 
-    features: Tensor  # [graphs, nodes, STATIC_FEATURES]
+    features: Tensor  # [graphs, nodes, Features.STATIC]
     before: Tensor  # [graphs, nodes, nodes] row n: mean over predecessors of n
     after: Tensor  # [graphs, nodes, nodes] row n: mean over successors of n
     is_node: Tensor  # [graphs, nodes]
@@ -69,14 +74,14 @@ class Seen(NamedTuple):
     graph: Tensor  # [batch] in rising order
     node: Tensor  # [batch]
     mask: Tensor  # [batch, tiles]
-    tiles: Tensor  # [batch, tiles, TILE_FEATURES]
-    nodes: Tensor  # [batch, nodes, NODE_FEATURES]
-    state: Tensor  # [batch, STATE_FEATURES]
+    tiles: Tensor  # [batch, tiles, Features.TILE]
+    nodes: Tensor  # [batch, nodes, Features.NODE]
+    state: Tensor  # [batch, Features.STATE]
 
 
 def graphs_of(problems: Sequence[Problem]) -> Graphs:
     size = max(problem.num_nodes for problem in problems)
-    features = np.zeros((len(problems), size, STATIC_FEATURES), np.float32)
+    features = np.zeros((len(problems), size, Features.STATIC), np.float32)
     before = np.zeros((len(problems), size, size), np.float32)
     is_node = np.zeros((len(problems), size), np.bool_)
     after = np.zeros_like(before)
@@ -101,34 +106,32 @@ class Policy(nn.Module):
         super().__init__()
         self.config = config
         width, heads, hidden = config.width, config.heads, config.hidden
-        self.enter = nn.Linear(STATIC_FEATURES, width)
+        self.enter = nn.Linear(Features.STATIC, width)
         layers = 0 if config.encoder == "mlp" else config.layers
         self.messages = nn.ModuleList(nn.Linear(3 * width, width) for _ in range(layers))
-        context = width + STATE_FEATURES
+        context = width + Features.STATE
         positions = 0
         if config.encoder == "attention":
             self.query = nn.Linear(context, width)
             self.key = nn.Linear(width, width, bias=False)
-            self.key_now = nn.Linear(NODE_FEATURES, width, bias=False)
+            self.key_now = nn.Linear(Features.NODE, width, bias=False)
             self.value_of = nn.Linear(width, width, bias=False)
-            self.value_now = nn.Linear(NODE_FEATURES, width, bias=False)
+            self.value_now = nn.Linear(Features.NODE, width, bias=False)
             context += width
             positions = heads
         elif config.encoder == "gnn":
             context += width  # mean of all embeddings
         self.context = nn.Linear(context, hidden)
-        self.tile = nn.Linear(TILE_FEATURES + positions, hidden, bias=False)
-        self.score = nn.Sequential(
-            nn.Linear(hidden, hidden // 2), nn.ReLU(), nn.Linear(hidden // 2, 1)
-        )
+        self.tile = nn.Linear(Features.TILE + positions, hidden, bias=False)
+        self.score = nn.Sequential(nn.Linear(hidden, hidden // 2), nn.ReLU(), nn.Linear(hidden // 2, 1))
         self.worth = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
-        self.greedy = nn.Linear(TILE_FEATURES, 1, bias=False)
+        self.greedy = nn.Linear(Features.TILE, 1, bias=False)
         with torch.no_grad():  # begins close to list scheduling: earlier starts are likelier
             self.greedy.weight.zero_()
             self.greedy.weight[0, 0] = -1.0
 
     def embed(self, graphs: Graphs) -> Tensor:
-        """[graphs, nodes, width]; the last column block is zero for padding."""
+        """Return node embeddings [graphs, nodes, width], zero for padding."""
         nodes = torch.relu(self.enter(graphs.features))
         for layer in self.messages:
             inputs = torch.cat([nodes, graphs.before @ nodes, graphs.after @ nodes], dim=2)
@@ -136,7 +139,7 @@ class Policy(nn.Module):
         return nodes * graphs.is_node[..., None]
 
     def forward(self, embedded: Tensor, is_node: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
-        """Logits [batch, tiles] of legal tiles (others never), and values [batch] in cycles."""
+        """Return logits [batch, tiles], for legal tiles alone, and values [batch] in cycles."""
         size = embedded.shape[1]
         own = embedded.flatten(0, 1).index_select(0, seen.graph * size + seen.node)
         parts = [own, seen.state]
@@ -157,10 +160,8 @@ class Policy(nn.Module):
         value = self.worth(torch.cat([torch.relu(context), best], dim=1))[:, 0]
         return logits.masked_fill(~seen.mask, _NEVER), value
 
-    def _attend(
-        self, embedded: Tensor, is_node: Tensor, seen: Seen, asking: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Summary [batch, width] of all instructions, and the mean position [batch, heads].
+    def _attend(self, embedded: Tensor, is_node: Tensor, seen: Seen, asking: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a summary [batch, width] of the instructions, and mean positions [batch, heads].
 
         What changes enters keys and values linearly, so it is added after the products with the
         embeddings, which are made once per graph; observations of one graph go through them
@@ -175,17 +176,68 @@ class Policy(nn.Module):
         per_head = query.shape[2]
         keys = self.key(embedded).unflatten(2, (heads, per_head))  # [graphs, nodes, heads, ...]
         values = self.value_of(embedded).unflatten(2, (heads, per_head))
-        weight = self.key_now.weight.view(heads, per_head, NODE_FEATURES)
+        weight = self.key_now.weight.view(heads, per_head, Features.NODE)
         asked_now = torch.einsum("bhd,hdf->bhf", query, weight) @ seen.nodes.mT
         shares, summaries = [], []
-        for k, (asked, now) in enumerate(
-            zip(torch.split(query, counts), torch.split(asked_now, counts), strict=True)
-        ):
+        for k, (asked, now) in enumerate(zip(torch.split(query, counts), torch.split(asked_now, counts), strict=True)):
             scores = torch.einsum("bhd,nhd->bhn", asked, keys[k]) + now
             scores = (scores / per_head**0.5).masked_fill(~is_node[k], _NEVER)
             shares.append(torch.softmax(scores, dim=2))
             summaries.append(torch.einsum("bhn,nhd->bhd", shares[-1], values[k]))
-        now = torch.cat(shares) @ seen.nodes  # [batch, heads, NODE_FEATURES]
-        weight = self.value_now.weight.view(heads, per_head, NODE_FEATURES)
+        now = torch.cat(shares) @ seen.nodes  # [batch, heads, Features.NODE]
+        weight = self.value_now.weight.view(heads, per_head, Features.NODE)
         summary = torch.cat(summaries) + torch.einsum("bhf,hdf->bhd", now, weight)
         return summary.flatten(1), now[..., _POSITION]
+
+
+def save_policy(path: Path, policy: Policy, settings: dict[str, Any]) -> None:
+    """Write the weights, and the settings of the run that made them."""
+    weights = {name: tensor.half() for name, tensor in policy.state_dict().items()}
+    _write(path, settings=settings, weights=weights)
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a policy. Raises InputError when the file is no policy of this version."""
+    document = _read(path)
+    try:
+        policy = Policy(PolicyConfig(**document["settings"]["policy"]))
+        policy.load_state_dict({k: v.float() for k, v in document["weights"].items()})
+    except _NOT_AS_EXPECTED as error:
+        raise InputError(
+            f"policy file {path} does not hold a policy of today ({type(error).__name__}); "
+            "train one with python -m costmodel.train_mapper"
+        ) from error
+    return policy.eval()
+
+
+def save_checkpoint(path: Path, settings: dict[str, Any], rows: Rows, policy: Policy, optimizer: Optimizer) -> None:
+    """Write all that a run needs to go on; `rows` are the metrics of the updates so far."""
+    weights, state = policy.state_dict(), optimizer.state_dict()
+    _write(path, settings=settings, rows=rows, weights=weights, optimizer=state)
+
+
+def read_checkpoint(path: Path, policy: Policy, optimizer: Optimizer) -> tuple[dict[str, Any], Rows]:
+    """Fill policy and optimizer; return the settings of the run and its metrics so far."""
+    document = _read(path)
+    try:
+        policy.load_state_dict(document["weights"])
+        optimizer.load_state_dict(document["optimizer"])
+        return document["settings"], document["rows"]
+    except _NOT_AS_EXPECTED as error:
+        raise InputError(f"{path} is of another network; choose another output folder") from error
+
+
+def _write(path: Path, **document: Any) -> None:
+    buffer = io.BytesIO()
+    torch.save({"schema": SCHEMA_VERSION, **document}, buffer)
+    write_atomic(path, buffer.getvalue())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = read_archive(path, "train it again")
+    except InputError as error:
+        raise InputError(f"policy file: {error}") from error
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
+        raise InputError(f"policy file {path}: this version reads schema {SCHEMA_VERSION}")
+    return document

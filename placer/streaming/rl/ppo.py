@@ -6,19 +6,18 @@ Episodes have no discount: the sum of rewards is minus the cycles above the boun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from placer.streaming.bounds import UNLIMITED
-from placer.streaming.options import require_within
-from placer.streaming.problem import Problem
-from placer.streaming.rl.environment import BatchEnv, Order
-from placer.streaming.rl.policy import Policy, Seen, graphs_of, seen_of
+from placer.streaming.game import BatchEnv, Order
+from placer.streaming.model import require_within
+from placer.streaming.rl.policy import Graphs, Policy, Seen, graphs_of, seen_of
+from placer.streaming.search import UNLIMITED
 
 REWARD_SCALE = 0.25  # values of a few units suit the network
 
@@ -49,6 +48,7 @@ class PpoConfig:
 class Games(NamedTuple):
     """Steps of finished games, those of all games after each other."""
 
+    graphs: Graphs  # that they were played on
     seen: Seen
     actions: Tensor  # [steps]
     log_probs: Tensor  # [steps]
@@ -56,33 +56,15 @@ class Games(NamedTuple):
     returns: Tensor  # [steps] scaled cycles
 
 
-class _Step(NamedTuple):
-    """One step of all games."""
-
-    seen: Seen
-    actions: Tensor  # [batch]
-    log_probs: Tensor
-    values: Tensor
-    rewards: Tensor
-    is_alive: Tensor  # before the step
-
-
-class Outcome(NamedTuple):
-    """How the games of an update ended."""
-
-    excess: float  # mean of (cycles - bound) / bound over games that were won
-    best_excess: float  # the same for the best game of each graph
-    dead_ends: float  # share of games
-    reward: float  # mean sum of rewards, cycles
-
-
 def play(
     policy: Policy, env: BatchEnv, config: PpoConfig, generator: torch.Generator
-) -> tuple[Games, Outcome]:
-    """Play all games of `env` to their end."""
+) -> tuple[Games, dict[str, float]]:
+    """Play all games of `env` to their end; return their steps, and how they ended."""
     graphs = graphs_of(env.problems)
     graph = env.episodes.problem
-    steps: list[_Step] = []
+    num_tiles = env.pack.tables.num_tiles[graph]
+    on_device = torch.from_numpy(np.arange(num_tiles.max()) < num_tiles[:, None])
+    steps: list[tuple[Any, ...]] = []
     with torch.no_grad():
         embedded = policy.embed(graphs)
         observation = env.reset()
@@ -90,50 +72,38 @@ def play(
             is_alive = torch.from_numpy(env.is_alive.copy())
             seen = seen_of(graph, observation)
             if not config.is_masked:
-                seen = seen._replace(mask=_on_device(env, seen.mask))
+                seen = seen._replace(mask=on_device)
             logits, values = policy(embedded, graphs.is_node, seen)
             log_probs = torch.log_softmax(logits, dim=1)
             actions = torch.multinomial(log_probs.exp(), 1, generator=generator)[:, 0]
             chosen = log_probs.gather(1, actions[:, None])[:, 0]
             observation = env.step(actions.numpy())
             rewards = torch.from_numpy(env.rewards * np.float32(REWARD_SCALE))
-            steps.append(_Step(seen, actions, chosen, values, rewards, is_alive))
-    return _join(steps, graph, config.trace), _outcome(env, steps)
+            steps.append((seen, actions, chosen, values, rewards, is_alive))
+    seen_parts, *others = zip(*steps, strict=True)
+    actions, chosen, values, rewards, is_alive = (torch.stack(part) for part in others)
+    advantages = _advantages(values, rewards, is_alive, config.trace)
+    returns = advantages + values
+    advantages = _normalised(advantages, is_alive, torch.from_numpy(graph))
+    seen = Seen(*(torch.stack(part)[is_alive] for part in zip(*seen_parts, strict=True)))
+    flat = (part[is_alive] for part in (actions, chosen, advantages, returns))
+    return Games(graphs, seen, *flat), _outcome(env, rewards)
 
 
-def _on_device(env: BatchEnv, mask: Tensor) -> Tensor:
-    """All tiles of the device count as legal."""
-    tiles = torch.from_numpy(env.pack.num_tiles[env.episodes.problem])
-    return torch.arange(mask.shape[1])[None] < tiles[:, None]
-
-
-def _join(
-    steps: Sequence[_Step],
-    graph: np.ndarray,
-    trace: float,
-) -> Games:
-    values = torch.stack([step.values for step in steps])
-    rewards = torch.stack([step.rewards for step in steps])
-    is_alive = torch.stack([step.is_alive for step in steps])
+def _advantages(values: Tensor, rewards: Tensor, is_alive: Tensor, trace: float) -> Tensor:
+    """Return what each step [steps, batch] brought beyond what was expected (GAE)."""
     advantages = torch.zeros_like(values)
     running, following = torch.zeros_like(values[0]), torch.zeros_like(values[0])
-    for k in range(len(steps) - 1, -1, -1):
+    for k in range(len(values) - 1, -1, -1):
         delta = rewards[k] + following - values[k]
         running = torch.where(is_alive[k], delta + trace * running, 0.0)
         following = torch.where(is_alive[k], values[k], 0.0)
         advantages[k] = running
-    returns = advantages + values
-    advantages = _normalised(advantages, is_alive, torch.from_numpy(graph))
-    seen = Seen(
-        *(torch.stack(part)[is_alive] for part in zip(*(s.seen for s in steps), strict=True))
-    )
-    actions = torch.stack([step.actions for step in steps])[is_alive]
-    log_probs = torch.stack([step.log_probs for step in steps])[is_alive]
-    return Games(seen, actions, log_probs, advantages[is_alive], returns[is_alive])
+    return advantages
 
 
 def _normalised(advantages: Tensor, is_alive: Tensor, graph: Tensor) -> Tensor:
-    """Mean 0 and deviation 1 over the steps of each graph: hard graphs do not drown easy ones."""
+    """Scale to mean 0 and deviation 1 by graph: hard graphs do not drown easy ones."""
     num = int(graph.max()) + 1
     count, total, square = (
         torch.zeros(num).index_add(0, graph, (amount * is_alive).sum(dim=0))
@@ -144,38 +114,35 @@ def _normalised(advantages: Tensor, is_alive: Tensor, graph: Tensor) -> Tensor:
     return (advantages - mean[graph]) / deviation[graph]
 
 
-def _outcome(env: BatchEnv, steps: Sequence[_Step]) -> Outcome:
+def _outcome(env: BatchEnv, rewards: Tensor) -> dict[str, float]:
     is_won = env.cycles < UNLIMITED
     bound = env.pack.bound[env.episodes.problem]
     excess = np.where(is_won, env.cycles / bound - 1.0, np.inf)
     best = np.array([excess[env.episodes.problem == k].min() for k in range(len(env.problems))])
-    reward = sum(float(step.rewards.sum()) for step in steps) / len(excess) / REWARD_SCALE
-    return Outcome(
-        float(excess[is_won].mean()) if is_won.any() else np.nan,
-        float(best[np.isfinite(best)].mean()) if np.isfinite(best).any() else np.nan,
-        float(1.0 - is_won.mean()),
-        reward,
-    )
+    won, best = excess[is_won], best[np.isfinite(best)]
+    reward = sum(float(step.sum()) for step in rewards) / len(excess) / REWARD_SCALE
+    return {
+        "excess": float(won.mean()) if len(won) else np.nan,  # of games won, above the bound
+        "best_excess": float(best.mean()) if len(best) else np.nan,  # of the best of each graph
+        "dead_ends": float(1.0 - is_won.mean()),  # share of games
+        "reward": reward,  # mean sum of rewards, cycles
+    }
 
 
 def improve(
-    policy: Policy,
-    optimizer: torch.optim.Optimizer,
-    problems: Sequence[Problem],
-    games: Games,
-    config: PpoConfig,
-    generator: torch.Generator,
+    policy: Policy, optimizer: Optimizer, games: Games, config: PpoConfig, rng: torch.Generator
 ) -> dict[str, float]:
-    """Minibatches that mix graphs, several passes; returns mean losses."""
-    graphs = graphs_of(problems)
+    """Learn from minibatches that mix graphs, in several passes; return the mean losses."""
+    graphs = games.graphs
     count = len(games.actions)
     sums = {"policy_loss": 0.0, "value_loss": 0.0, "entropy": 0.0}
     batches = 0
     for _ in range(config.epochs):
-        shuffled = torch.randperm(count, generator=generator)
+        shuffled = torch.randperm(count, generator=rng)
         for chosen in torch.split(shuffled, config.minibatch):
             rows = chosen[torch.argsort(games.seen.graph[chosen])]
-            part = Games(Seen(*(t[rows] for t in games.seen)), *(t[rows] for t in games[1:]))
+            seen = Seen(*(part[rows] for part in games.seen))
+            part = Games(graphs, seen, *(part[rows] for part in games[2:]))
             embedded = policy.embed(graphs)
             logits, values = policy(embedded, graphs.is_node, part.seen)
             losses = _losses(logits, values, part, config.clip)
@@ -190,10 +157,8 @@ def improve(
     return {name: value / batches for name, value in sums.items()}
 
 
-def _losses(
-    logits: Tensor, values: Tensor, games: Games, clip: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Clipped policy loss, value loss, entropy."""
+def _losses(logits: Tensor, values: Tensor, games: Games, clip: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the clipped policy loss, the value loss and the entropy."""
     log_probs = torch.log_softmax(logits, dim=1)
     chosen = log_probs.gather(1, games.actions[:, None])[:, 0]
     ratio = (chosen - games.log_probs).exp()

@@ -8,14 +8,13 @@ from itertools import count
 import numpy as np
 import torch
 
-from placer.errors import InputError
-from placer.streaming.bounds import UNLIMITED
-from placer.streaming.mapping import Budget, Found, Mapping
-from placer.streaming.problem import Problem
-from placer.streaming.rl.environment import BatchEnv, Order
+from placer.base import InputError
+from placer.streaming.game import BatchEnv, Order
+from placer.streaming.model import Budget, Found, Mapping
 from placer.streaming.rl.policy import Policy, graphs_of, seen_of
 from placer.streaming.rl.ppo import REWARD_SCALE, PpoConfig
 from placer.streaming.rl.train import update_once
+from placer.streaming.search import UNLIMITED, Problem
 
 SAMPLES = 64
 _FINE_TUNING_RATE = 3e-4
@@ -35,7 +34,7 @@ def sample_once(
     ranks: int = 0,
     order: Order = "tail",
 ) -> list[Mapping]:
-    """Mappings of `num` games, best first; the first game takes the likeliest tile each time.
+    """Return the mappings of `num` games, best first; the first game takes the likeliest tiles.
 
     There are none when the games take longer than the budget (default: any time).
 
@@ -59,8 +58,9 @@ def sample_once(
                 expected = env.episodes.bound - values.numpy() / REWARD_SCALE
                 expected[~env.is_alive] = UNLIMITED
                 kept = np.argsort(expected, kind="stable")[: (num + 1) // 2]
-                env.copy_games(np.concatenate([kept, kept])[:num])
-                logits = logits[torch.from_numpy(np.concatenate([kept, kept])[:num])]
+                going_on = np.concatenate([kept, kept])[:num]
+                env.copy_games(going_on)
+                logits = logits[torch.from_numpy(going_on)]
             odds = torch.softmax(logits / _TEMPERATURE, dim=1)
             actions = torch.multinomial(odds, 1, generator=generator)[:, 0]
             actions[0] = logits[0].argmax()
@@ -80,7 +80,7 @@ def sample_mappings(
     ranks: int = 0,
     patience: float = 5.0,
 ) -> Found:
-    """Zero-shot: batches of samples until the budget is spent or the bound is reached.
+    """Take batches of samples until the budget is spent or the bound is reached (zero-shot).
 
     The first batch gets `patience` seconds at least: without it there is nothing. Batches of large
     problems are smaller than `samples`, so that time and memory are enough for one.
@@ -118,9 +118,8 @@ def fine_tune(problem: Problem, budget: Budget, seed: int, policy: Policy) -> Fo
         )
     optimizer = torch.optim.Adam(policy.parameters(), lr=_FINE_TUNING_RATE)
     config = PpoConfig(rollouts=SAMPLES)
-    best = sample_mappings(problem, budget.part(0.0), seed, policy)
-    tries = best.tries
-    mapping = best.mapping
+    first = sample_mappings(problem, budget.part(0.0), seed, policy)
+    tries, mapping = first.tries, first.mapping
     for batch in count(1):
         is_done = mapping is not None and mapping.cycles == problem.bounds.total
         if is_done or budget.is_spent(tries):

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch.optim import Optimizer
 
-from placer.errors import InputError
-from placer.files import make_folder, write_atomic
-from placer.streaming.bounds import UNLIMITED
-from placer.streaming.device import Device
-from placer.streaming.generate import growing_network, layered
-from placer.streaming.mapping import Mapping
-from placer.streaming.options import MOST_SEED, require_within
-from placer.streaming.problem import Problem, make_problem
-from placer.streaming.rl.environment import BatchEnv
-from placer.streaming.rl.policy import Policy, PolicyConfig
-from placer.streaming.rl.policy_file import read_checkpoint, save_checkpoint, save_policy
+from placer.base import InputError, Table, make_folder, write_atomic
+from placer.streaming import model
+from placer.streaming.game import BatchEnv
+from placer.streaming.model import Mapping, require_within
+from placer.streaming.rl.policy import Policy, PolicyConfig, Rows, read_checkpoint, save_checkpoint, save_policy
 from placer.streaming.rl.ppo import PpoConfig, improve, play
-from placer.streaming.rules import InfeasibleError
-from placer.study.tables import csv_table
+from placer.streaming.search import UNLIMITED, Problem, make_problem
 
 CHECKPOINT_FILE, POLICY_FILE, UPDATES_FILE = "checkpoint.pt", "policy.pt", "updates.csv"
 
@@ -58,8 +52,10 @@ class TrainConfig:
     exclude: tuple[str, ...] = ()  # fingerprints of graphs that must not be seen
 
     def __post_init__(self) -> None:
-        require_within(self, ("updates", 1, 10_000_000), ("learning_rate", 0, 1),
-                       ("checkpoint_every", 1, 10_000_000), ("seed", 0, MOST_SEED))  # fmt: skip
+        require_within(
+            self, ("updates", 1, 10_000_000), ("learning_rate", 0, 1),
+            ("checkpoint_every", 1, 10_000_000), ("seed", 0, model.MOST_SEED),
+        )  # fmt: skip
 
 
 Log = Callable[[int, dict[str, float]], None]
@@ -89,38 +85,28 @@ def train(config: TrainConfig, folder: Path, log: Log) -> Policy:
         log(update, metrics)
         if (update + 1) % config.checkpoint_every == 0 or update + 1 == config.updates:
             save_checkpoint(folder / CHECKPOINT_FILE, asdict(config), rows, policy, optimizer)
-            header = tuple(rows[0])
-            cells = [tuple(str(row[name]) for name in header) for row in rows]
-            write_atomic(folder / UPDATES_FILE, csv_table(header, cells))
+            table = Table(tuple(rows[0]), [tuple(map(str, row.values())) for row in rows])
+            write_atomic(folder / UPDATES_FILE, table.csv())
     save_policy(folder / POLICY_FILE, policy, asdict(config))
     return policy
 
 
 def update_once(
-    policy: Policy,
-    optimizer: torch.optim.Optimizer,
-    problems: list[Problem],
-    config: PpoConfig,
-    seed: int,
+    policy: Policy, optimizer: Optimizer, problems: list[Problem], config: PpoConfig, seed: int
 ) -> tuple[dict[str, float], list[Mapping | None]]:
-    """Play and improve; returns metrics, and the best mapping of each problem."""
+    """Play and improve; return metrics, and the best mapping of each problem."""
     games_of = np.repeat(np.arange(len(problems)), config.rollouts)
     env = BatchEnv(problems, games_of, config.order, seed)
     generator = torch.Generator().manual_seed(seed)
     games, outcome = play(policy, env, config, generator)
-    losses = improve(policy, optimizer, problems, games, config, generator)
-    best = [
-        int(np.argmin(np.where(games_of == k, env.cycles, UNLIMITED)))
-        for k in games_of[:: config.rollouts]
-    ]
-    metrics = losses | outcome._asdict() | {"steps": float(len(games.actions))}
+    losses = improve(policy, optimizer, games, config, generator)
+    best = [int(np.argmin(np.where(games_of == k, env.cycles, UNLIMITED))) for k in games_of[:: config.rollouts]]
+    metrics = losses | outcome | {"steps": float(len(games.actions))}
     return metrics, [env.mapping(game) for game in best]
 
 
-def _resume(
-    config: TrainConfig, path: Path, policy: Policy, optimizer: torch.optim.Optimizer
-) -> list[dict[str, float]]:
-    """Metrics of the updates that are done."""
+def _resume(config: TrainConfig, path: Path, policy: Policy, optimizer: Optimizer) -> Rows:
+    """Return the metrics of the updates that are done."""
     if not path.exists():
         return []
     settings, rows = read_checkpoint(path, policy, optimizer)
@@ -128,8 +114,7 @@ def _resume(
     differing = sorted(key for key in ours if key != "updates" and settings.get(key) != ours[key])
     if differing:
         raise InputError(
-            f"{path} is of a run with other settings ({', '.join(differing)}); "
-            "choose another output folder"
+            f"{path} is of a run with other settings ({', '.join(differing)}); choose another output folder"
         )
     return rows
 
@@ -137,16 +122,26 @@ def _resume(
 def draw_problems(
     config: GraphConfig, rng: np.random.Generator, exclude: Collection[str] = frozenset()
 ) -> list[Problem]:
-    """Graphs of similar size, so that little is padded; none twice, none of `exclude`."""
+    """Draw graphs of similar size, so that little is padded; none twice, none of `exclude`."""
     largest = int(rng.integers(config.least_nodes, config.most_nodes + 1))
-    known = set(exclude)
-    problems = []
-    for problem in _candidates(config, rng, largest):
-        mark = problem.program.fingerprint
-        if mark in known:
+    known, problems = set(exclude), list[Problem]()
+    for _ in range(50 * config.num_graphs):
+        size = int(rng.integers(max(config.least_nodes, round(0.75 * largest)), largest + 1))
+        if rng.random() < config.layered_share:
+            program = model.layered(size, rng, memories=int(rng.integers(0, 1 + size // 6)))
+        else:
+            program = model.growing_network(size, rng)
+        device = model.Device(tiles=16 if size < 25 else 64)
+        if rng.random() < config.other_device_share:
+            ii, depth = int(rng.integers(3, 9)), int(rng.integers(2, 5))
+            device = model.Device(tiles=device.tiles, ii=ii, depth=depth)
+        try:
+            problem = make_problem(program, device)
+        except model.InfeasibleError:
             continue
-        known.add(mark)
-        problems.append(problem)
+        if program.fingerprint not in known:
+            known.add(program.fingerprint)
+            problems.append(problem)
         if len(problems) == config.num_graphs:
             break
     if not problems:
@@ -155,20 +150,3 @@ def draw_problems(
             "exclude fewer or allow larger ones"
         )
     return problems
-
-
-def _candidates(config: GraphConfig, rng: np.random.Generator, largest: int) -> Iterator[Problem]:
-    for _ in range(50 * config.num_graphs):
-        size = int(rng.integers(max(config.least_nodes, round(0.75 * largest)), largest + 1))
-        if rng.random() < config.layered_share:
-            program = layered(size, rng, memories=int(rng.integers(0, 1 + size // 6)))
-        else:
-            program = growing_network(size, rng)
-        device = Device(tiles=16 if size < 25 else 64)
-        if rng.random() < config.other_device_share:
-            ii, depth = int(rng.integers(3, 9)), int(rng.integers(2, 5))
-            device = Device(tiles=device.tiles, ii=ii, depth=depth)
-        try:
-            yield make_problem(program, device)
-        except InfeasibleError:
-            continue

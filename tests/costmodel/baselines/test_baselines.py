@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.baselines.boosting import Boosting
-from costmodel.baselines.heuristic import CalibratedHeuristic, RawHeuristic
+from costmodel.base import score_predictions
+from costmodel.baselines import Boosting, CalibratedHeuristic, RawHeuristic
 from costmodel.baselines.pooled import QUANTILES, pooled_features, statistics
-from costmodel.labelled import Labelled, Selection
-from costmodel.metrics import evaluate
-from placer.errors import InputError
+from costmodel.model import Labelled, Selection
+from placer.base import InputError
 from tests.costmodel.evaluation.cases import NUM_DECISIONS, sources_in
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,6 @@ def everything(data: Labelled) -> Selection:
     return Selection(data, np.arange(len(data)))
 
 
-@pytest.mark.slow
 def test_features_belong_to_their_decision_alone(data: Labelled) -> None:
     everything = pooled_features(data.graphs, np.arange(len(data)))
     assert np.isfinite(everything).all()
@@ -36,7 +36,6 @@ def test_features_belong_to_their_decision_alone(data: Labelled) -> None:
     np.testing.assert_allclose(pooled_features(data.graphs, ids), everything[ids], rtol=1e-12)
 
 
-@pytest.mark.slow
 def test_features_do_not_see_labels(data: Labelled) -> None:
     graphs = data.graphs
     blind = replace(
@@ -77,22 +76,18 @@ def test_calibration_never_turns_the_order(everything: Selection) -> None:
     assert (np.diff(fitted.throughput[order]) >= 0).all()
 
 
-@pytest.mark.slow
 def test_boosting_is_the_same_for_a_seed(everything: Selection) -> None:
-    first, again, other = (
-        Boosting.fit(everything, seed).predict(everything).throughput for seed in (3, 3, 4)
-    )
+    first, again, other = (Boosting.fit(everything, seed).predict(everything).throughput for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
 
-@pytest.mark.slow
 def test_boosting_learns(everything: Selection) -> None:
     labels, graphs = everything.throughput, everything.netlist
     predicted = Boosting.fit(everything, 0).predict(everything).throughput
     constant = np.full(len(labels), np.exp(np.log(labels).mean()))
-    error = evaluate(predicted, labels, graphs).overall.relative_error
-    assert error < evaluate(constant, labels, graphs).overall.relative_error
+    error = score_predictions(predicted, labels, graphs).overall.relative_error
+    assert error < score_predictions(constant, labels, graphs).overall.relative_error
 
 
 def test_boosting_needs_two_netlists(data: Labelled) -> None:

@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.dataset.loader import Dataset
-from costmodel.dataset.records import Labels, NetlistSamples, Phase
-from costmodel.dataset.schema import Metadata
-from costmodel.dataset.store import merge, put_shard, shard_bytes
-from placer.config import load_fabric
-from placer.decision import Decisions
-from placer.fabric import Fabric
+from costmodel.dataset import Dataset, Metadata, NetlistSamples, Phase, merge
+from costmodel.dataset.records import Labels
+from costmodel.dataset.store import put_shard, shard_bytes
+from placer.decision import Decisions, random_sites
+from placer.decision.routing import RoutingMethod, route
+from placer.fabric import Fabric, load_fabric
 from placer.netlist import Netlist
-from placer.placement import random_sites
-from placer.routing import RoutingMethod, route
 from placer.simulation import Status, UnitTime, simulate_stack
 from tests.placer.random_cases import random_netlist
 
@@ -31,9 +28,7 @@ def small_fabric() -> Fabric:
 
 
 @cache
-def random_samples(
-    netlist_id: int, num_decisions: int = 3, *, seed: int = 0, family: str = "random"
-) -> NetlistSamples:
+def random_samples(netlist_id: int, num_decisions: int = 3, *, seed: int = 0, family: str = "random") -> NetlistSamples:
     """Samples of a random netlist; the netlist depends on seed and family, not on its id."""
     netlist = _netlist(seed, family)
     sites = random_sites(small_fabric(), netlist, num_decisions, seed)

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from costmodel.dataset import build
+from costmodel.dataset import Dataset, store
 from costmodel.dataset.build import Content, build_dataset
 from costmodel.dataset.generate import SampleOptions
-from costmodel.dataset.loader import Dataset
-from costmodel.dataset.store import finished_shards
-from placer.config import load_fabric
-from placer.errors import InputError
-from placer.executor import ExecutorKind
+from costmodel.dataset.report import report_dataset
+from costmodel.dataset.store import OnProgress, finished_shards, put_shard, shard_bytes
+from placer.base import InputError, sources
+from placer.base.workers import ExecutorKind, Workers
+from placer.fabric import load_fabric
 from tests.ray_cluster import ray_cluster
 
 SMALL = load_fabric("small")
@@ -33,17 +33,14 @@ CONTENT = Content(
     samples=SampleOptions(sample_cycles=12, decisions=8),
     seed=1,
 )
-TABLES = (
-    "netlists.parquet",
-    "decisions.parquet",
-    "splits.json",
-    "calibration.json",
-    "report/report.md",
-)
+TABLES = ("netlists.parquet", "decisions.parquet", "splits.json", "calibration.json", "report/report.md")
 
 
-def make(folder: Path, content: Content = CONTENT, **options: Any) -> None:
-    build_dataset(content, folder, **{"executor": ExecutorKind.LOCAL, "workers": 1, **options})
+def make(
+    folder: Path, content: Content = CONTENT, on_progress: OnProgress = lambda done, total: None, **workers: Any
+) -> None:
+    dataset, splits = build_dataset(content, folder, Workers(**workers), on_progress)
+    report_dataset(dataset, splits, folder / "report")
 
 
 def contents(folder: Path) -> list[bytes]:
@@ -66,11 +63,9 @@ def test_two_workers_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_there_is_not_made_again(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_there_is_not_made_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk after the second shard keeps two; the next run makes the other two."""
-    real = build.put_shard
+    real = store.put_shard
     stored: list[int] = []
 
     def put_two(folder: Path, number: int, content: bytes) -> None:
@@ -79,11 +74,11 @@ def test_what_is_there_is_not_made_again(
         real(folder, number, content)
         stored.append(number)
 
-    monkeypatch.setattr(build, "put_shard", put_two)
+    monkeypatch.setattr(store, "put_shard", put_two)
     with pytest.raises(OSError, match="No space left"):
         make(tmp_path)
     assert finished_shards(tmp_path, CONTENT.metadata()) == set(stored)
-    monkeypatch.setattr(build, "put_shard", real)
+    monkeypatch.setattr(store, "put_shard", real)
     steps: list[int] = []
     make(tmp_path, on_progress=lambda done, total: steps.append(done))
     assert steps == [2, 3, 4]
@@ -93,7 +88,7 @@ def test_what_is_there_is_not_made_again(
 @pytest.mark.slow
 def test_a_finished_dataset_is_left_alone(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = contents(made)
-    monkeypatch.setattr(build, "run_tasks", None)  # would fail if it were called
+    monkeypatch.setattr(store, "put_shard", None)  # would fail if it were called
     make(made)
     assert contents(made) == before
 
@@ -103,6 +98,28 @@ def test_other_settings_in_the_same_folder_are_refused(made: Path) -> None:
     other = Content(SMALL, ("gemm", "mlp"), 2, 1, CONTENT.samples, seed=2)
     with pytest.raises(InputError, match="seed"):
         make(made, other)
+
+
+@pytest.mark.parametrize(("added", "is_stale"), [("# words\n", False), ("OTHER = 1\n", True)])
+def test_other_code_makes_a_dataset_stale_other_words_do_not(
+    added: str, is_stale: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with a shard of old code is refused in words that say so; comments are no code."""
+    put_shard(tmp_path, 0, shard_bytes([], CONTENT.metadata()))
+    read = Path.read_bytes
+    caches = (sources.source_key, sources._meaning, sources._tree, sources._imports)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + added.encode())
+    for cache in caches:
+        cache.cache_clear()
+    now = CONTENT.metadata()
+    monkeypatch.undo()
+    for cache in caches:
+        cache.cache_clear()
+    if not is_stale:
+        assert finished_shards(tmp_path, now) == {0}
+        return
+    with pytest.raises(InputError, match=r"was made with code_version '\w+', now '\w+'; .* remove"):
+        finished_shards(tmp_path, now)
 
 
 COMMAND = [
@@ -116,9 +133,7 @@ COMMAND = [
 def test_killed_at_any_point_the_next_run_ends_with_the_same_bytes(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     subprocess.run([*COMMAND, f"output={whole}"], check=True, capture_output=True)
-    run = subprocess.Popen(
-        [*COMMAND, f"output={cut}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    run = subprocess.Popen([*COMMAND, f"output={cut}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 300
     while not list(cut.glob("shards/*.zip")) and run.poll() is None:
         assert time.monotonic() < deadline, "no shard was written"
@@ -147,7 +162,7 @@ def test_bad_input_is_explained(
     argument: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     from costmodel.dataset.__main__ import main
-    from placer.config import run_command
+    from placer.base.config import run_command
 
     with pytest.raises(SystemExit) as stop:
         run_command(main, "dataset", ["size=demo", f"output={tmp_path / 'out'}", argument])
@@ -172,12 +187,6 @@ def test_a_lost_node_of_a_cluster_costs_nothing(made: Path, tmp_path: Path, two_
         if done == 1:
             two_nodes.remove_node(lost, allow_graceful=False)
 
-    make(
-        tmp_path,
-        executor=ExecutorKind.RAY,
-        workers=2,
-        ray_address=two_nodes.address,
-        on_progress=kill,
-    )
+    make(tmp_path, executor=ExecutorKind.RAY, workers=2, ray_address=two_nodes.address, on_progress=kill)
     assert len(two_nodes.worker_nodes) == 0
     assert contents(tmp_path) == contents(made)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.dataset.generate import (
-    PHASE_SHARE,
-    SECTION_SHARE,
-    SampleOptions,
-    make_samples,
-    phase_counts,
-)
-from costmodel.dataset.records import NetlistSamples, Phase
+from costmodel.dataset import NetlistSamples, Phase
+from costmodel.dataset.generate import PHASE_SHARE, SECTION_SHARE, SampleOptions, make_samples, phase_counts
 from costmodel.dataset.tables import require_consistent
-from placer.check import problems
-from placer.config import load_fabric
-from placer.errors import InputError
-from placer.heuristic import HeuristicCost
-from placer.lowering import SECTION, draw_section
+from placer.base import InputError
+from placer.cost import HeuristicCost
+from placer.decision.check import problems
+from placer.fabric import load_fabric
+from placer.netlist.lowering import SECTION, draw_section
 from placer.simulation import PRECISE_LIMITS, simulate_stack
+
+pytestmark = pytest.mark.slow
 
 SMALL = load_fabric("small")
 FEW = SampleOptions(sample_cycles=16, decisions=12)
@@ -51,16 +47,13 @@ def test_labels_are_what_the_simulator_says(samples: NetlistSamples) -> None:
 def test_phases_are_there_and_get_better(samples: NetlistSamples) -> None:
     assert len(samples.phase) == FEW.decisions and not samples.failures
     by_phase = {
-        phase: np.mean(
-            [y for y, p in zip(samples.throughput, samples.phase, strict=True) if p == phase]
-        )
+        phase: np.mean([y for y, p in zip(samples.throughput, samples.phase, strict=True) if p == phase])
         for phase in set(samples.phase)
     }
     assert by_phase[Phase.OPTIMAL] > by_phase[Phase.RANDOM]
     assert by_phase[Phase.COLD] > by_phase[Phase.RANDOM]
 
 
-@pytest.mark.slow
 def test_same_seed_same_samples_and_another_seed_others(samples: NetlistSamples) -> None:
     again = make_samples(SMALL, "ffn", FEW, seed=5, netlist_id=3)
     assert again.netlist == samples.netlist and again.search == samples.search
@@ -70,7 +63,6 @@ def test_same_seed_same_samples_and_another_seed_others(samples: NetlistSamples)
     assert other.netlist != samples.netlist
 
 
-@pytest.mark.slow
 def test_sections_of_random_transformers_are_labelled_too() -> None:
     netlist, about = draw_section(SMALL, np.random.default_rng(23))
     again, _ = draw_section(SMALL, np.random.default_rng(23))

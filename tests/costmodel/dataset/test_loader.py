@@ -16,18 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from costmodel.dataset import schema
-from costmodel.dataset.loader import Dataset
-from costmodel.dataset.records import NetlistSamples
-from costmodel.dataset.schema import DECISIONS_FILE, NETLISTS_FILE, TableFile, open_writer
-from placer.errors import InputError
-from tests.costmodel.dataset.samples import (
-    METADATA,
-    assert_equal,
-    random_samples,
-    small_fabric,
-    write_dataset,
-)
+from costmodel.dataset import Dataset, NetlistSamples, schema
+from costmodel.dataset.schema import FABRIC_TABLES, TableFile, open_writer
+from placer.base import InputError
+from tests.costmodel.dataset.samples import METADATA, assert_equal, random_samples, small_fabric, write_dataset
+
+pytestmark = pytest.mark.slow
+
+NETLISTS_FILE, DECISIONS_FILE = (table.file for table in FABRIC_TABLES)
 
 
 def five_netlists() -> list[NetlistSamples]:
@@ -39,9 +35,7 @@ def dataset(tmp_path: Path) -> Dataset:
     return write_dataset(tmp_path / "dataset", five_netlists())
 
 
-def test_what_is_known_without_reading_samples(
-    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_known_without_reading_samples(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(TableFile, "read_group")
     opened, samples = Dataset.open(dataset.folder), five_netlists()
     assert (opened.num_netlists, len(opened)) == (5, 9)
@@ -52,17 +46,11 @@ def test_what_is_known_without_reading_samples(
     index = opened.index
     assert index.netlist_id.tolist() == [0, 1, 1, 2, 2, 2, 3, 4, 4]
     assert index.phase.tolist() == [phase.value for item in samples for phase in item.phase]
-    np.testing.assert_array_equal(
-        index.throughput, np.concatenate([item.throughput for item in samples])
-    )
-    np.testing.assert_array_equal(
-        index.heuristic, np.concatenate([item.heuristic for item in samples])
-    )
+    np.testing.assert_array_equal(index.throughput, np.concatenate([item.throughput for item in samples]))
+    np.testing.assert_array_equal(index.heuristic, np.concatenate([item.heuristic for item in samples]))
 
 
-def test_samples_of_a_netlist_read_its_row_groups_only(
-    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_of_a_netlist_read_its_row_groups_only(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     groups: list[int] = []
 
     def read_group(table: TableFile, row_group: int) -> pa.Table:
@@ -78,10 +66,7 @@ def test_samples_of_a_netlist_read_its_row_groups_only(
         dataset.samples(5)
 
 
-@pytest.mark.slow
-def test_iteration_holds_one_netlist_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_iteration_holds_one_netlist_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def largest_while_reading(num_netlists: int) -> int:
         samples = [random_samples(i, 40, seed=4) for i in range(num_netlists)]
         dataset = write_dataset(tmp_path / str(num_netlists), samples)
@@ -112,9 +97,7 @@ def test_a_dataset_can_be_sent_to_another_process(dataset: Dataset) -> None:
 
 
 def test_content_hash_is_that_of_the_files(dataset: Dataset) -> None:
-    content = b"".join(
-        (dataset.folder / name).read_bytes() for name in (NETLISTS_FILE, DECISIONS_FILE)
-    )
+    content = b"".join((dataset.folder / name).read_bytes() for name in (NETLISTS_FILE, DECISIONS_FILE))
     assert dataset.content_hash == hashlib.sha256(content).hexdigest()
 
 
@@ -162,9 +145,7 @@ def test_older_and_newer_schemas_are_refused(dataset: Dataset, version: str, adv
         ({"seed": "9"}, "do not mix"),
     ],
 )
-def test_wrong_metadata_is_refused(
-    dataset: Dataset, metadata: dict[str, str], message: str
-) -> None:
+def test_wrong_metadata_is_refused(dataset: Dataset, metadata: dict[str, str], message: str) -> None:
     rewrite(dataset, NETLISTS_FILE, metadata=metadata)
     with pytest.raises(InputError, match=message):
         Dataset.open(dataset.folder)
@@ -235,7 +216,7 @@ def assign(column: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
         (lambda rows: rows[1]["parents"].append(0), "do not fit together"),
         (lambda rows: rows[1]["unit_busy"].pop(), "unit_busy has .* entries, needed"),
         (assign("phase", "lukewarm"), "unknown phase 'lukewarm'"),
-        (assign("search", "[]"), "search is .*, needed dict"),
+        (assign("search", "[]"), "search holds no object"),
         (assign("netlist_id", 1), "belong to another netlist"),
         (assign("decision", 0), "not in order"),
         (assign("throughput", 0.123), "throughput is not bound_cycles / cycles_per_sample"),
@@ -267,8 +248,8 @@ def in_netlist(change: Callable[[Any], None]) -> Callable[[list[dict[str, Any]]]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (assign("netlist", "{"), "netlist is no JSON"),
-        (assign("netlist", "[]"), "needed dict"),
+        (assign("netlist", "{"), "netlist is no complete JSON"),
+        (assign("netlist", "[]"), "netlist holds no object"),
         (assign("bound_cycles", 1), "column bound_cycles is 1, but the netlist has"),
         (assign("fingerprint", "0"), "column fingerprint"),
         (in_netlist(lambda netlist: netlist.pop("units")), "netlist: has"),
@@ -301,9 +282,7 @@ def test_illegal_netlists_do_not_leave_the_loader(
         (assign("heuristic", float("nan")), "heuristic must be finite"),
     ],
 )
-def test_the_index_is_checked(
-    dataset: Dataset, change: Callable[[list[dict[str, Any]]], None], message: str
-) -> None:
+def test_the_index_is_checked(dataset: Dataset, change: Callable[[list[dict[str, Any]]], None], message: str) -> None:
     rewrite(dataset, DECISIONS_FILE, change)
     with pytest.raises(InputError, match=message):
         _ = Dataset.open(dataset.folder).index
@@ -316,12 +295,9 @@ def test_only_fabrics_that_are_given_are_checked_against(dataset: Dataset) -> No
 
 
 def test_a_dataset_without_netlists_is_legal(tmp_path: Path) -> None:
-    with (
-        open(tmp_path / NETLISTS_FILE, "wb") as netlists,
-        open(tmp_path / DECISIONS_FILE, "wb") as decisions,
-    ):
-        open_writer(netlists, NETLISTS_FILE, METADATA).close()
-        open_writer(decisions, DECISIONS_FILE, METADATA).close()
+    with open(tmp_path / NETLISTS_FILE, "wb") as netlists, open(tmp_path / DECISIONS_FILE, "wb") as decisions:
+        open_writer(netlists, FABRIC_TABLES.netlists, METADATA).close()
+        open_writer(decisions, FABRIC_TABLES.decisions, METADATA).close()
     dataset = Dataset.open(tmp_path)
     assert (len(dataset), dataset.num_netlists) == (0, 0)
     assert len(dataset.index.phase) == 0

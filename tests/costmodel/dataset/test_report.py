@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.calibration import Calibration
-from costmodel.dataset.loader import Dataset
-from costmodel.dataset.records import NetlistSamples, Phase
-from costmodel.dataset.report import ReportSummary, write_report
-from costmodel.dataset.splits import SplitKind, Splits, make_splits
-from costmodel.metrics import evaluate
-from placer.errors import InputError
+from costmodel.base import Calibration, score_predictions
+from costmodel.dataset import Dataset, NetlistSamples, Phase, SplitKind, Splits, make_splits
+from costmodel.dataset.report import ReportSummary, report_dataset
+from placer.base import InputError
 from tests.costmodel.dataset.samples import METADATA, random_samples, write_dataset
+
+pytestmark = pytest.mark.slow
 
 
 def with_labels(
@@ -42,8 +41,7 @@ def small_dataset(folder: Path) -> Dataset:
     wide = [np.linspace(low, 0.9, 18) for low in (0.3, 0.4, 0.5)]
     flat = [np.linspace(level, level + 0.01, 18) for level in (0.2, 0.5)] + [np.array([0.8, 0.81])]
     samples = [
-        with_labels(random_samples(i, 18, seed=i, family="a"), y, heuristic=np.sqrt(y))
-        for i, y in enumerate(wide)
+        with_labels(random_samples(i, 18, seed=i, family="a"), y, heuristic=np.sqrt(y)) for i, y in enumerate(wide)
     ]
     samples += [
         with_labels(
@@ -74,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def summary(dataset: Dataset, splits: Splits, folder: Path) -> ReportSummary:
-    return write_report(dataset, splits, folder)
+    return report_dataset(dataset, splits, folder)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -95,9 +93,7 @@ def test_counts_and_spread_by_hand(summary: ReportSummary) -> None:
     assert b.median_spread == pytest.approx(0.01 / 0.51)
 
 
-def test_share_of_variance_is_one_minus_the_share_between(
-    dataset: Dataset, summary: ReportSummary
-) -> None:
+def test_share_of_variance_is_one_minus_the_share_between(dataset: Dataset, summary: ReportSummary) -> None:
     index = dataset.index
     families = np.array(dataset.families)[index.netlist_id]
     for family in summary.families:
@@ -120,9 +116,7 @@ def test_verdicts(summary: ReportSummary) -> None:
     assert not summary.passed
 
 
-def test_heuristic_raw_and_calibrated(
-    dataset: Dataset, splits: Splits, summary: ReportSummary
-) -> None:
+def test_heuristic_raw_and_calibrated(dataset: Dataset, splits: Splits, summary: ReportSummary) -> None:
     """Calibration never sees the netlist it is used for."""
     index = dataset.index
     calibrated = np.empty(len(dataset))
@@ -137,7 +131,7 @@ def test_heuristic_raw_and_calibrated(
         for name in ("a", "b", "all"):
             own = (near | (not is_near)) & ((family == name) | (name == "all"))
             for is_calibrated, values in ((False, index.heuristic), (True, calibrated)):
-                wanted = evaluate(values[own], index.throughput[own], index.netlist_id[own])
+                wanted = score_predictions(values[own], index.throughput[own], index.netlist_id[own])
                 scores = found[name, is_near, is_calibrated].to_dict()
                 assert scores == pytest.approx(wanted.to_dict(), nan_ok=True)
     assert found["a", False, False].overall.spearman == 1
@@ -164,9 +158,7 @@ def test_numbers_as_csv(folder: Path, summary: ReportSummary, dataset: Dataset) 
     assert [float(row["heuristic_spearman"]) for row in netlists] == [1, 1, 1, -1, -1, -1]
     families = read_csv(folder / "families.csv")
     assert [row["family"] for row in families] == ["a", "b", "all"]
-    assert float(families[0]["share_within"]) == pytest.approx(
-        summary.families[0].share_within, rel=1e-5
-    )
+    assert float(families[0]["share_within"]) == pytest.approx(summary.families[0].share_within, rel=1e-5)
     assert sum(int(row["a"]) for row in read_csv(folder / "labels.csv")) == 54
     assert int(read_csv(folder / "phases.csv")[-1]["all"]) == len(dataset)
     heuristic = read_csv(folder / "heuristic.csv")
@@ -174,31 +166,26 @@ def test_numbers_as_csv(folder: Path, summary: ReportSummary, dataset: Dataset) 
     assert heuristic[0]["best_top5_regret"] == "0"
 
 
-@pytest.mark.slow
 def test_same_dataset_gives_the_same_files(
     dataset: Dataset, splits: Splits, folder: Path, summary: ReportSummary, tmp_path: Path
 ) -> None:
-    write_report(Dataset.open(dataset.folder), splits, tmp_path)
+    report_dataset(Dataset.open(dataset.folder), splits, tmp_path)
     names = sorted(path.name for path in folder.iterdir())
     assert names == sorted(path.name for path in tmp_path.iterdir())
     for name in names:
         assert (folder / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
-@pytest.mark.slow
 def test_equal_labels_missing_phases_and_empty_netlists(tmp_path: Path) -> None:
     """Nothing to tell is no crash: a dash in the text, FAIL as the verdict."""
     samples = [
-        replace(
-            with_labels(random_samples(i, 3, seed=i, family="c"), [0.5, 0.5, 0.5]),
-            phase=(Phase.RANDOM,) * 3,
-        )
+        replace(with_labels(random_samples(i, 3, seed=i, family="c"), [0.5, 0.5, 0.5]), phase=(Phase.RANDOM,) * 3)
         for i in range(2)
     ]
     samples.append(random_samples(2, 0, seed=2, family="c"))
     samples.append(random_samples(3, 0, seed=3, family="none"))
     data = write_dataset(tmp_path / "data", samples)
-    result = write_report(data, make_splits(data, num_folds=2), tmp_path / "report")
+    result = report_dataset(data, make_splits(data, num_folds=2), tmp_path / "report")
     assert not any(check.passed for check in result.checks)
     assert not any(scores.near_optimal for scores in result.heuristic)
     assert result.overall.num_netlists == 4 and result.overall.num_decisions == 6
@@ -208,15 +195,13 @@ def test_equal_labels_missing_phases_and_empty_netlists(tmp_path: Path) -> None:
     assert "nan" not in text
 
 
-@pytest.mark.slow
 def test_share_between_need_and_aim_passes_with_a_note(tmp_path: Path) -> None:
     offsets = np.tile([-1, 1], 8) * 0.1
     samples = [
-        with_labels(random_samples(i, 16, seed=i, family="d"), level + offsets)
-        for i, level in enumerate((0.3, 0.65))
+        with_labels(random_samples(i, 16, seed=i, family="d"), level + offsets) for i, level in enumerate((0.3, 0.65))
     ]
     data = write_dataset(tmp_path / "data", samples)
-    result = write_report(data, make_splits(data, num_folds=2), tmp_path / "report")
+    result = report_dataset(data, make_splits(data, num_folds=2), tmp_path / "report")
     share = 0.1**2 / (0.1**2 + 0.175**2)
     assert result.families[0].share_within == pytest.approx(share)
     assert [check.verdict for check in result.checks][1] == "PASS (below the aim)"
@@ -225,7 +210,7 @@ def test_share_between_need_and_aim_passes_with_a_note(tmp_path: Path) -> None:
 def test_splits_of_another_dataset_are_refused(dataset: Dataset, splits: Splits) -> None:
     other = replace(splits, dataset="f" * 64)
     with pytest.raises(InputError, match="'ffffffffffffffff'"):
-        write_report(dataset, other, dataset.folder / "report")
+        report_dataset(dataset, other, dataset.folder / "report")
     assert not (dataset.folder / "report").exists()
 
 
@@ -233,4 +218,4 @@ def test_a_dataset_without_decisions_is_refused(tmp_path: Path, splits: Splits) 
     data = write_dataset(tmp_path, [random_samples(0, 0)], METADATA)
     empty = replace(splits, dataset=data.content_hash)
     with pytest.raises(InputError, match="holds no decisions"):
-        write_report(data, empty, tmp_path / "report")
+        report_dataset(data, empty, tmp_path / "report")

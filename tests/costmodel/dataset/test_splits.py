@@ -13,17 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.dataset.loader import Dataset
-from costmodel.dataset.records import NetlistSamples
-from costmodel.dataset.splits import (
-    SPLITS_FILE,
-    SplitKind,
-    Splits,
-    make_splits,
-    read_splits,
-    write_splits,
-)
-from placer.errors import InputError
+from costmodel.dataset import Dataset, NetlistSamples, SplitKind, Splits, make_splits, read_splits, write_splits
+from costmodel.dataset.splits import SPLITS_FILE
+from placer.base import InputError
 from tests.costmodel.dataset.samples import METADATA, random_samples, write_dataset
 
 
@@ -31,10 +23,7 @@ def netlists_with_repeats() -> list[NetlistSamples]:
     """16 netlists of three families; netlist seeds 0 and 1 of "a" stand there several times."""
     cases = [("a", seed) for seed in (0, 0, 0, 1, 1, 2, 3, 4)]
     cases += [("b", seed) for seed in range(6)] + [("c", 0), ("c", 1)]
-    return [
-        random_samples(i, 1 + i % 3, seed=seed, family=family)
-        for i, (family, seed) in enumerate(cases)
-    ]
+    return [random_samples(i, 1 + i % 3, seed=seed, family=family) for i, (family, seed) in enumerate(cases)]
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +32,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 @pytest.mark.parametrize("kind", SplitKind)
-def test_every_decision_is_tested_once_and_never_trained_with(
-    dataset: Dataset, kind: SplitKind
-) -> None:
+def test_every_decision_is_tested_once_and_never_trained_with(dataset: Dataset, kind: SplitKind) -> None:
     splits = make_splits(dataset)
     folds = [splits.fold(kind, number) for number in range(splits.folds(kind))]
     assert len(folds) == (3 if kind == SplitKind.FAMILY else 5)
@@ -93,8 +80,7 @@ def stand_in(dataset: Dataset, families: list[str], fingerprints: list[str], see
 
 
 @given(
-    netlists=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30)), min_size=12),
-    seed=st.integers(0, 2**70),
+    netlists=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30)), min_size=12), seed=st.integers(0, 2**70)
 )
 def test_graph_folds_are_full_stratified_and_without_leaks(
     dataset: Dataset, netlists: list[tuple[str, int]], seed: int
@@ -178,9 +164,7 @@ def test_missing_splits_are_told(tmp_path: Path) -> None:
         ({"family": ["a"]}, "family lists"),
     ],
 )
-def test_illegal_splits_are_refused(
-    dataset: Dataset, changes: dict[str, Any], message: str
-) -> None:
+def test_illegal_splits_are_refused(dataset: Dataset, changes: dict[str, Any], message: str) -> None:
     write_splits(dataset.folder, make_splits(dataset))
     path = dataset.folder / SPLITS_FILE
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

@@ -16,25 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.dataset import schema, store
-from costmodel.dataset.loader import Dataset
-from costmodel.dataset.records import NetlistSamples
-from costmodel.dataset.schema import DECISIONS_FILE, NETLISTS_FILE, Metadata, TableFile
-from costmodel.dataset.store import (
-    finished_shards,
-    is_merged,
-    merge,
-    put_shard,
-    remove_leftovers,
-    shard_bytes,
-)
-from placer.errors import InputError
-from tests.costmodel.dataset.samples import (
-    METADATA,
-    assert_equal,
-    random_samples,
-    write_dataset,
-)
+from costmodel.dataset import Dataset, Metadata, NetlistSamples, is_merged, merge, schema, store
+from costmodel.dataset.schema import FABRIC_TABLES, TableFile
+from costmodel.dataset.store import finished_shards, put_shard, remove_leftovers, shard_bytes
+from placer.base import InputError
+from tests.costmodel.dataset.samples import METADATA, assert_equal, random_samples, write_dataset
+
+NETLISTS_FILE, DECISIONS_FILE = (table.file for table in FABRIC_TABLES)
 
 
 def three_shards() -> list[list[NetlistSamples]]:
@@ -156,9 +144,7 @@ def test_a_shard_with_a_wrong_byte_is_missing_or_the_same(data: st.DataObject) -
         put_shard(folder, 0, bytes(content))
         if finished_shards(folder, METADATA):  # a byte of the archive that has no meaning
             merge(folder, 1, METADATA)
-            for written, read in zip(
-                three_shards()[0], Dataset.open(folder).each_netlist(), strict=True
-            ):
+            for written, read in zip(three_shards()[0], Dataset.open(folder).each_netlist(), strict=True):
                 assert_equal(written, read)
 
 
@@ -174,9 +160,7 @@ def test_a_shard_with_a_wrong_byte_is_missing_or_the_same(data: st.DataObject) -
         (replace(METADATA, config={"fabric": {"name": "small"}}), "config.netlists"),
     ],
 )
-def test_shards_and_tables_of_other_origin_are_refused(
-    tmp_path: Path, other: Metadata, message: str
-) -> None:
+def test_shards_and_tables_of_other_origin_are_refused(tmp_path: Path, other: Metadata, message: str) -> None:
     write_shards(tmp_path)
     with pytest.raises(InputError, match=message):
         finished_shards(tmp_path, other)
@@ -189,9 +173,7 @@ def test_shards_and_tables_of_other_origin_are_refused(
         merge(tmp_path, 3, other)
 
 
-def test_shards_of_another_schema_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_of_another_schema_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_shards(tmp_path)
     monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
     with pytest.raises(InputError, match="schema version '1', this program reads 2"):
@@ -228,9 +210,7 @@ def full_disk(*_: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_full_disk_keeps_the_older_shards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_keeps_the_older_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_shards(tmp_path)
     before = shard_path(tmp_path, 1).read_bytes()
     with monkeypatch.context() as patch:
@@ -254,9 +234,7 @@ class FullDisk(io.BytesIO):
         return super().write(content)
 
 
-def test_a_disk_that_fills_up_while_a_table_is_written_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_up_while_a_table_is_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_shards(tmp_path)
     original = schema.open_writer
     with monkeypatch.context() as patch:
@@ -327,17 +305,11 @@ def test_inconsistent_samples_are_not_written(tmp_path: Path) -> None:
     broken = {
         "heuristic has shape": replace(good, heuristic=good.heuristic[:2]),
         "must be finite": replace(good, heuristic=np.full(3, np.nan)),
-        "unit_busy has shape": replace(
-            good, labels=replace(labels, unit_busy=labels.unit_busy[:, 1:])
-        ),
-        "not below the bound": replace(
-            good, labels=replace(labels, cycles_per_sample=labels.cycles_per_sample / 100)
-        ),
+        "unit_busy has shape": replace(good, labels=replace(labels, unit_busy=labels.unit_busy[:, 1:])),
+        "not below the bound": replace(good, labels=replace(labels, cycles_per_sample=labels.cycles_per_sample / 100)),
         "2 phases": replace(good, phase=good.phase[:2]),
         "0 or more": replace(good, decisions=replace(decisions, sites=-1 - decisions.sites)),
-        "before their children": replace(
-            good, decisions=replace(decisions, parents=decisions.parents + 1)
-        ),
+        "before their children": replace(good, decisions=replace(decisions, parents=decisions.parents + 1)),
         "cannot be stored as JSON": replace(good, spec={"size": np.int64(3)}),
         "cannot be stored": replace(good, seed=(-1,)),
     }

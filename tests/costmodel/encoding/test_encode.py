@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.encoding import Encoded, encode
+from placer.base import InputError
 from placer.decision import Decisions
-from placer.demand import demand_of
-from placer.errors import InputError
+from placer.decision.routing import RoutingMethod, demand_of
 from placer.fabric import Fabric
 from placer.netlist import Netlist
-from placer.routing import RoutingMethod
 from tests.costmodel.cases import random_stack
 from tests.placer.hand_cases import compute, flow, memory, placed
 from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
@@ -64,10 +63,7 @@ def assert_encoded_as(plain: Plain, encoded: Encoded, fabric: Fabric, decision: 
     link_of = {link: number for number, link in enumerate(plain.users)}
     switch_of = {switch: number for number, switch in enumerate(plain.switches)} | {-1: -1}
     first_eject = topology.eject_link(0)
-    kinds = [
-        0 if link < topology.num_mesh_links else 1 if link < first_eject else 2
-        for link, _ in plain.lanes
-    ]
+    kinds = [0 if link < topology.num_mesh_links else 1 if link < first_eject else 2 for link, _ in plain.lanes]
     tree_hops = [
         sum(link < topology.num_mesh_links for f, (link, _), _ in plain.visits if f == flow_id)
         for flow_id in range(decision.channels.shape[1])
@@ -188,10 +184,7 @@ def test_a_unit_without_flows_has_a_switch_too() -> None:
 def test_no_decisions_are_encoded_to_nothing() -> None:
     fabric, netlist, decisions = random_stack(0)
     none = replace(
-        decisions,
-        sites=decisions.sites[:0],
-        channels=decisions.channels[:0],
-        route_start=decisions.route_start[:0],
+        decisions, sites=decisions.sites[:0], channels=decisions.channels[:0], route_start=decisions.route_start[:0]
     )
     encoded = encode(fabric, netlist, none)
     assert len(encoded) == 0

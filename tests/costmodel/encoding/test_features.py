@@ -8,15 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from costmodel.encoding import features
-from costmodel.encoding.features import (
-    FLOW_COLUMNS,
-    MAX_STAGE,
-    OPS,
-    UNIT_COLUMNS,
-    netlist_features,
-)
-from placer.errors import InputError
+from costmodel.encoding import FLOW_COLUMNS, MAX_STAGE, OPS, UNIT_COLUMNS, features, netlist_features
+from placer.base import InputError
 from placer.fabric import Fabric
 from placer.netlist import Netlist
 from tests.costmodel.cases import random_stack
@@ -106,7 +99,13 @@ def test_names_of_columns_are_different_and_tell_of_no_time() -> None:
 def test_features_come_from_the_netlist_alone() -> None:
     # No simulator, heuristic or demand is in reach of the module.
     modules = {getattr(value, "__module__", "") for value in vars(features).values()}
-    known = {"placer.errors", "placer.fabric", "placer.netlist", "placer.ops"}
+    known = {
+        "placer.base.errors",
+        "placer.fabric.fabric",
+        "placer.netlist.flows",
+        "placer.netlist.netlist",
+        "placer.graph.ops",
+    }
     assert {name for name in modules if str(name).startswith("placer")} <= known
 
 

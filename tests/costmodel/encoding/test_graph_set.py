@@ -13,10 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.dataset.loader import Dataset
-from costmodel.encoding import FEATURE_VERSION
-from costmodel.encoding.batch import Batch, make_batch
-from costmodel.encoding.graph_set import GraphSet, encode_dataset
+from costmodel.dataset import Dataset
+from costmodel.encoding import FEATURE_VERSION, Batch, GraphSet, encode_dataset, make_batch
 from tests.costmodel.cases import graphs_of, labelled, random_stack
 from tests.costmodel.dataset.samples import small_fabric
 
@@ -124,9 +122,7 @@ def test_files_hold_what_memory_holds(dataset: Dataset, tmp_path: Path) -> None:
     np.testing.assert_array_equal(stored.unit_stalls[:, 1], blocked)
 
 
-def test_files_are_mapped_and_used_again(
-    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_mapped_and_used_again(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = encode_dataset(dataset, small_fabric(), tmp_path)
     monkeypatch.delattr(Dataset, "each_netlist")
     again = encode_dataset(dataset, small_fabric(), tmp_path)
@@ -171,9 +167,7 @@ def _no_layout(folder: Path) -> None:
     (folder / "meta.json").write_text(json.dumps(meta | {"layout": {}}))
 
 
-@pytest.mark.parametrize(
-    "damage", [_cut, _lose, _without_meta, _half_meta, _other_meta, _no_layout]
-)
+@pytest.mark.parametrize("damage", [_cut, _lose, _without_meta, _half_meta, _other_meta, _no_layout])
 def test_a_damaged_folder_is_made_again(dataset: Dataset, tmp_path: Path, damage: object) -> None:
     first = encode_dataset(dataset, small_fabric(), tmp_path / "one")
     encode_dataset(dataset, small_fabric(), tmp_path / "two")
@@ -189,7 +183,7 @@ def test_nothing_is_left_of_an_encoding_that_failed(
     def cut_off(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("costmodel.encoding.graph_set.netlist_features", cut_off)
+    monkeypatch.setitem(encode_dataset.__globals__, "netlist_features", cut_off)
     with pytest.raises(KeyboardInterrupt):
         encode_dataset(dataset, small_fabric(), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from costmodel.dataset.records import NetlistSamples
-from costmodel.dataset.schema import Metadata
-from costmodel.dataset.splits import make_splits, write_splits
-from costmodel.encoding.features import OPS
-from costmodel.evaluation.jobs import Plan, Seeds, Sources
-from costmodel.evaluation.methods import Baseline, Method
-from costmodel.evaluation.scores import Predicted
+from costmodel.dataset import Metadata, NetlistSamples, make_splits, write_splits
+from costmodel.encoding import OPS
+from costmodel.evaluation import Baseline, Method, Plan, Seeds, Sources
 from placer.fabric import Fabric
 from tests.costmodel.dataset.samples import random_samples, small_fabric, write_dataset
 
@@ -26,9 +23,7 @@ BY_GRAPH = replace(NO_SEEDS, graph=(0,))
 METHODS = {name.value: Method(name) for name in (Baseline.HEURISTIC, Baseline.CALIBRATED)}
 
 
-def make_dataset(
-    folder: Path, *, families: tuple[str, ...] = ("mha", "mlp"), fabric: Fabric | None = None
-) -> Path:
+def make_dataset(folder: Path, *, families: tuple[str, ...] = ("mha", "mlp"), fabric: Fabric | None = None) -> Path:
     """`fabric` only stands in the metadata."""
     samples = [_samples(i, families[i % len(families)]) for i in range(NUM_NETLISTS)]
     description = asdict(small_fabric() if fabric is None else fabric)
@@ -41,9 +36,7 @@ def make_dataset(
 def _samples(number: int, family: str) -> NetlistSamples:
     """Of operations that the encoding knows."""
     samples = random_samples(number, NUM_DECISIONS, seed=number, family=family)
-    units = tuple(
-        replace(unit, op=OPS[i % len(OPS)]) for i, unit in enumerate(samples.netlist.units)
-    )
+    units = tuple(replace(unit, op=OPS[i % len(OPS)]) for i, unit in enumerate(samples.netlist.units))
     return replace(samples, netlist=replace(samples.netlist, units=units))
 
 
@@ -56,9 +49,7 @@ def plan_of(sources: Sources, **changes: Any) -> Plan:
     return replace(plan, **changes)
 
 
-def run_inline(
-    function: Callable[[Any], Any], tasks: Sequence[Any], **options: Any
-) -> Iterator[tuple[int, Any]]:
+def run_inline(function: Callable[[Any], Any], tasks: Sequence[Any], **options: Any) -> Iterator[tuple[int, Any]]:
     """Stands in for the executor: no processes, in order."""
     return ((index, function(task)) for index, task in enumerate(tasks))
 
@@ -71,19 +62,21 @@ def predicted(
     seed: int = 0,
     split: str = "graph",
     log_sigma: np.ndarray | None = None,
-) -> Predicted:
+) -> pd.DataFrame:
     """Predictions for decisions of graphs with ten each; graphs take families and folds in turn."""
     netlist = np.arange(len(measured)) // 10
-    return Predicted(
-        split=split,
-        method=method,
-        seed=seed,
-        ids=np.arange(len(measured)),
-        fold=netlist % 2,
-        netlist=netlist,
-        family=np.array(["mha", "mlp"])[netlist % 2],
-        measured=measured,
-        predicted=guess,
-        log_sigma=log_sigma,
-        seconds={0: 1.0, 1: 2.0},
+    return pd.DataFrame(
+        {
+            "split": split,
+            "method": method,
+            "seed": seed,
+            "fold": netlist % 2,
+            "decision": np.arange(len(measured)),
+            "netlist": netlist,
+            "family": np.array(["mha", "mlp"])[netlist % 2],
+            "measured": measured,
+            "predicted": guess,
+            "log_sigma": np.nan if log_sigma is None else log_sigma,
+            "fit_seconds": 1.0 + netlist % 2,
+        }
     )

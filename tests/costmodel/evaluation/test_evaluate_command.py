@@ -10,18 +10,11 @@ import pytest
 from costmodel import evaluate
 from costmodel.dataset.splits import SPLITS_FILE
 from costmodel.evaluate import EvaluateConfig
-from costmodel.evaluation import run
-from costmodel.evaluation.methods import Baseline
-from costmodel.evaluation.report import PREDICTIONS_FILE, REPORT_FILE
-from costmodel.evaluation.run import JOBS_FOLDER
-from placer.config import compose_config, run_command, to_dataclass
-from tests.costmodel.evaluation.cases import (
-    NUM_DECISIONS,
-    NUM_FOLDS,
-    NUM_NETLISTS,
-    make_dataset,
-    run_inline,
-)
+from costmodel.evaluation import REPORT_FILE, Baseline
+from costmodel.evaluation.jobs import JOBS_FOLDER
+from costmodel.evaluation.report import PREDICTIONS_FILE
+from placer.base.config import compose_config, run_command, to_dataclass
+from tests.costmodel.evaluation.cases import NUM_DECISIONS, NUM_FOLDS, NUM_NETLISTS, make_dataset, run_inline
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +24,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "run_tasks", run_inline)
+    monkeypatch.setattr("placer.base.workers.jobs.run_tasks", run_inline)
 
 
 def _arguments(dataset: Path, folder: Path, *more: str) -> list[str]:
@@ -68,9 +61,7 @@ def test_the_configuration_composes() -> None:
 
 
 @pytest.mark.slow
-def test_report_of_a_whole_run(
-    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_of_a_whole_run(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published = tmp_path / "published"
     assert _run(_arguments(dataset, tmp_path, f"publish={published}")) == 0
     out = tmp_path / "out"
@@ -102,7 +93,7 @@ def test_a_second_run_writes_the_same_files(dataset: Path, tmp_path: Path) -> No
         files = sorted(path for path in (tmp_path / "out").rglob("*") if path.is_file())
         contents.append({path.name: path.read_bytes() for path in files})
     assert contents[0] == contents[1]
-    assert len(list((tmp_path / "out" / JOBS_FOLDER).glob("*.npz"))) == 2 * 2 * NUM_FOLDS
+    assert len(list((tmp_path / "out" / JOBS_FOLDER).glob("*.json"))) == 2 * 2 * NUM_FOLDS
 
 
 @pytest.mark.slow
@@ -123,24 +114,14 @@ def test_absent_transfers_are_left_out_with_the_command_that_makes_them(
         ("methods=[heuristik]", "unknown method 'heuristik'; allowed (recipes): heuristic, cal"),
         ("methods=[]", "methods=[]; name one or more"),
         ("recipes.heuristic.model=tree", "unknown model 'tree'; allowed: heuristic, calibrated"),
-        (
-            "+recipes.heuristic.overrides=['a=1']",
-            "model 'heuristic' knows no overrides; seen 'a=1'",
-        ),
+        ("+recipes.heuristic.overrides=['a=1']", "model 'heuristic' knows no overrides; seen 'a=1'"),
         ("ablations=[calibrated]", "ablation 'calibrated' is compared with None, which is not"),
         ("seeds.graph=[-1]", "seeds.graph=[-1]; allowed: different ones from 0 on"),
-        (
-            "data=nowhere",
-            "dataset nowhere/netlists.parquet: there is no such file; run make dataset",
-        ),
+        ("data=nowhere", "dataset nowhere/netlists.parquet: there is no such file; run make dataset"),
     ],
 )
 def test_wrong_input_gives_one_line_and_code_2(
-    dataset: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    argument: str,
-    message: str,
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], argument: str, message: str
 ) -> None:
     assert _run(_arguments(dataset, tmp_path, argument)) == 2
     error = capsys.readouterr().err
@@ -148,9 +129,7 @@ def test_wrong_input_gives_one_line_and_code_2(
 
 
 @pytest.mark.slow
-def test_a_dataset_without_splits_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dataset_without_splits_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make_dataset(tmp_path / "data")
     (folder / SPLITS_FILE).unlink()
     assert _run(_arguments(folder, tmp_path)) == 2

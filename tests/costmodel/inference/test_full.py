@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from costmodel.encoding import encode, netlist_features
-from costmodel.inference.full import predict_encoded
+from costmodel.inference import predict_encoded
 from costmodel.inference.vectors import aligned_zeros, dense
-from costmodel.networks.flow import FlowConfig, FlowNetwork, Pooling
+from costmodel.networks import FlowConfig, FlowNetwork, Pooling
 from tests.costmodel.cases import Case, batch_of, network_of, random_stack
 
 CONFIGS = [
@@ -46,9 +46,7 @@ def test_compiled_predictions_are_those_of_dgl(config: FlowConfig, seed: int) ->
     result = predict_encoded(networks, netlist_features(netlist), encode(*case))
     for member, network in enumerate(networks):
         np.testing.assert_allclose(result[:, member], by_dgl(network, case), rtol=1e-4, atol=1e-6)
-    alone = predict_encoded(
-        networks, netlist_features(netlist), encode(fabric, netlist, decisions[1])
-    )
+    alone = predict_encoded(networks, netlist_features(netlist), encode(fabric, netlist, decisions[1]))
     np.testing.assert_array_equal(alone[0], result[1])  # whatever else is in the stack
 
 
@@ -56,11 +54,7 @@ def test_compiled_predictions_are_those_of_dgl(config: FlowConfig, seed: int) ->
 @pytest.mark.parametrize("num_columns", [16, 32, 48, 64, 80, 96])
 def test_a_product_of_chosen_rows(num_rows: int, num_columns: int) -> None:
     rng = np.random.default_rng(num_rows)
-    x, w, bias = (
-        rng.normal(size=(24, 40)),
-        rng.normal(size=(33, num_columns)),
-        np.arange(num_columns),
-    )
+    x, w, bias = (rng.normal(size=(24, 40)), rng.normal(size=(33, num_columns)), np.arange(num_columns))
     arrays = [aligned_zeros(*array.shape) for array in (x, w, bias)]
     for aligned, array in zip(arrays, (x, w, bias), strict=True):
         assert aligned.ctypes.data % 64 == 0

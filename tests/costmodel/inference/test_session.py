@@ -7,20 +7,17 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from costmodel.inference.search import LearnedSearch
-from costmodel.learned import LearnedCost
+from costmodel.inference import LearnedCost, LearnedSearch
 from costmodel.model import Model
-from costmodel.networks.flow import FlowConfig
-from placer.annealing import MoveMix, Start
-from placer.annealing.board import board_of, state_of
-from placer.annealing.candidates import propose_candidates, take_candidate
-from placer.annealing.moves import Move, Refusal, empty_change
-from placer.annealing.random import rng_state
-from placer.annealing.search import Counts
-from placer.errors import InputError
+from costmodel.networks import FlowConfig
+from placer.annealing import Counts, MoveMix, Refusal, Start
+from placer.annealing.loop import begin_walk
+from placer.annealing.moves import Move
+from placer.annealing.search import propose_candidates, take_candidate
+from placer.base import InputError
+from placer.decision.routing import route_turns
 from placer.fabric import Fabric
 from placer.netlist import Netlist
-from placer.routing import route_turns
 from tests.costmodel.cases import named, random_stack
 from tests.costmodel.inference.test_full import flow_network
 from tests.placer.random_cases import random_fabric, random_netlist, random_placement
@@ -40,9 +37,7 @@ def problem(seed: int) -> tuple[Fabric, Netlist, Start]:
     return fabric, netlist, Start(sites, flow_class, is_allowed)
 
 
-def cost_for(
-    fabric: Fabric, num_models: int = 1, pessimism: float = 0.0, rules: bool = False
-) -> LearnedCost:
+def cost_for(fabric: Fabric, num_models: int = 1, pessimism: float = 0.0, rules: bool = False) -> LearnedCost:
     config = replace(CONFIG, rules=rules)
     networks = [flow_network(config, random_stack(0), seed=k) for k in range(num_models)]
     models = [Model(config, network, 1.0, {"fabric": asdict(fabric)}) for network in networks]
@@ -55,29 +50,25 @@ def test_a_session_follows_accepted_and_refused_moves(seed: int) -> None:
     fabric, netlist, start = problem(seed)
     cost = cost_for(fabric, 1 + seed % 2, pessimism=float(seed % 2), rules=seed % 3 > 0)
     session = cost.session(netlist, start.sites, start.flow_class)
-    board, rng = board_of(fabric, netlist, start.is_allowed), rng_state(seed)
-    state = state_of(board, start.sites, start.flow_class)
-    change = empty_change(netlist.num_units, fabric.topology.num_sites)
+    walk = begin_walk(fabric, netlist, start, MIX, seed)
     refused = np.zeros((len(Move), len(Refusal)), np.int64)
     for step in range(12):
-        _, sites, flow_class = propose_candidates(board, state, change, rng, MIX, 4, 3, refused)
+        _, sites, flow_class = propose_candidates(walk, 4, 3, refused)
         full = cost.score(netlist, route_turns(fabric, netlist, sites, flow_class))
         for k in range(len(sites)):
             score = session.score(sites[k], flow_class[k])
             assert score == pytest.approx(full[k], rel=1e-5)
         if step % 3 and len(sites):
             assert session.go_to(sites[0], flow_class[0]) == pytest.approx(full[0], rel=1e-5)
-            take_candidate(board, state, sites[0], flow_class[0])
-    here = route_turns(fabric, netlist, state.sites[None], state.flow_class[None])
+            take_candidate(walk, sites[0], flow_class[0])
+    here = route_turns(fabric, netlist, walk.state.sites[None], walk.state.flow_class[None])
     assert session.current == pytest.approx(cost.score(netlist, here)[0], rel=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_energies_of_a_search_are_those_of_fresh_predictions(
-    seed: int, tolerance: float
-) -> None:
+def test_the_energies_of_a_search_are_those_of_fresh_predictions(seed: int, tolerance: float) -> None:
     """With a tolerance too: where a walk stands is always exact."""
     fabric, netlist, start = problem(seed)
     rules = seed % 2 > 0
@@ -89,10 +80,7 @@ def test_the_energies_of_a_search_are_those_of_fresh_predictions(
     for _ in range(5):
         search.run(40, 0.01, 3, counts)
         search.verify()
-        for decision, energy in (
-            (search.current(), search.energy),
-            (search.best(), search.best_energy),
-        ):
+        for decision, energy in ((search.current(), search.energy), (search.best(), search.best_energy)):
             assert energy == pytest.approx(-np.log(cost.score(netlist, decision)[0]), abs=1e-5)
     assert counts.moves == 200 and 0 < counts.accepted.sum() < 200
     assert search.best_energy <= search.energy

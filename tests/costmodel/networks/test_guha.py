@@ -11,14 +11,8 @@ import torch
 from torch import Tensor
 
 from costmodel.encoding import encode, netlist_features
-from costmodel.networks.guha import (
-    NUM_TYPES,
-    SWITCH_OP,
-    SWITCH_STAGE,
-    GuhaConfig,
-    GuhaNetwork,
-)
-from placer.errors import InputError
+from costmodel.networks.guha import NUM_TYPES, SWITCH_OP, SWITCH_STAGE, GuhaConfig, GuhaNetwork
+from placer.base import InputError
 from tests.costmodel.cases import Case, batch_of, network_of, random_stack
 
 
@@ -81,9 +75,7 @@ def test_predictions_follow_algorithm_1(seed: int) -> None:
     assert isinstance(network, GuhaNetwork)
     with torch.no_grad():
         expected = [
-            plain_predict(network, plain_graph(network, case, d))
-            for case in cases
-            for d in range(len(case[2]))
+            plain_predict(network, plain_graph(network, case, d)) for case in cases for d in range(len(case[2]))
         ]
         given = network(batch).log_throughput
     torch.testing.assert_close(given, torch.cat(expected), rtol=1e-5, atol=1e-5)

@@ -12,25 +12,33 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.encoding.batch import Batch, make_batch
-from costmodel.encoding.features import FABRIC_FEATURES, FLOW_COLUMNS, MAX_STAGE, OPS, UNIT_COLUMNS
-from costmodel.encoding.graph_set import NUM_STALLS
+from costmodel.encoding import (
+    FABRIC_FEATURES,
+    FLOW_COLUMNS,
+    MAX_STAGE,
+    NUM_STALLS,
+    OPS,
+    UNIT_COLUMNS,
+    Batch,
+    make_batch,
+)
 from costmodel.networks import (
+    FlowConfig,
     NetworkConfig,
     Output,
+    Pooling,
     build_network,
     describe_network,
     network_config,
 )
-from costmodel.networks.flow import FlowConfig, Pooling
 from costmodel.networks.guha import GuhaConfig
-from costmodel.wafer.features import WAFER_FEATURES
+from costmodel.wafer import WAFER_FEATURES
+from placer.base import InputError
 from placer.decision import Decisions
-from placer.errors import InputError
 from placer.netlist import Netlist
 from tests.costmodel.cases import Case, batch_of, graphs_of, network_of, random_stack
 from tests.placer.random_cases import random_fabric
-from tests.placer.test_symmetry import Place, moved
+from tests.placer.simulation.test_symmetry import Place, moved
 
 FLOW = FlowConfig(width=8, lane_width=8, rounds=2)
 GUHA = GuhaConfig(width=8, rounds=2, embedding=4)
@@ -94,9 +102,7 @@ def relabelled(rng: np.random.Generator, case: Case) -> tuple[Case, np.ndarray]:
             replace(
                 netlist.flows[i],
                 source=int(new_unit[netlist.flows[i].source]),
-                targets=tuple(
-                    int(new_unit[target]) for target in rng.permutation(netlist.flows[i].targets)
-                ),
+                targets=tuple(int(new_unit[target]) for target in rng.permutation(netlist.flows[i].targets)),
             )
             for i in flows
         ),
@@ -133,13 +139,9 @@ def test_relabelling_units_and_flows_changes_nothing(config: NetworkConfig) -> N
 @pytest.mark.slow
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([FLOW, GUHA]))
-def test_mirrored_and_turned_decisions_get_the_same_prediction(
-    seed: int, config: NetworkConfig
-) -> None:
+def test_mirrored_and_turned_decisions_get_the_same_prediction(seed: int, config: NetworkConfig) -> None:
     # With odd numbers of rows and columns a mirror image has the same kinds of tiles.
-    fabric = replace(
-        random_fabric(np.random.default_rng(seed)), rows=3, columns=5, ports_per_side=3
-    )
+    fabric = replace(random_fabric(np.random.default_rng(seed)), rows=3, columns=5, ports_per_side=3)
     _, netlist, decisions = random_stack(seed, fabric)
     moves: list[Callable[[Place], Place]] = [
         lambda place: (place[0], 4 - place[1]),
@@ -198,20 +200,14 @@ IDLE: dict[str, tuple[str, ...]] = {
 
 
 @each_network
-def test_every_weight_learns_but_those_of_what_is_left_out(
-    config: NetworkConfig, batch: Batch
-) -> None:
+def test_every_weight_learns_but_those_of_what_is_left_out(config: NetworkConfig, batch: Batch) -> None:
     network = network_of(config, batch)
     output = network(batch)
     loss = output.log_throughput.sum() + output.log_sigma.sum()
     if output.stalls is not None:
         loss = loss + output.stalls.square().sum()
     loss.backward()
-    idle = {
-        name
-        for name, weights in network.named_parameters()
-        if weights.grad is None or not weights.grad.any()
-    }
+    idle = {name for name, weights in network.named_parameters() if weights.grad is None or not weights.grad.any()}
     left_out = [words for name, words in IDLE.items() if not getattr(config, name, True)]
     allowed = tuple(word for words in left_out for word in words)
     assert not [name for name in idle if not any(word in name for word in allowed)]
@@ -257,10 +253,7 @@ SWITCHES = [
 
 @pytest.mark.parametrize(("config", "switch", "change"), SWITCHES)
 def test_what_is_switched_off_is_not_seen(
-    config: NetworkConfig,
-    switch: str,
-    change: Callable[[Batch], dict[str, Any]],
-    batch: Batch,
+    config: NetworkConfig, switch: str, change: Callable[[Batch], dict[str, Any]], batch: Batch
 ) -> None:
     other = replace(batch, **change(batch))
     seen = network_of(config, batch)

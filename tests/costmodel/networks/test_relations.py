@@ -103,14 +103,7 @@ def edges_of(graph: Any) -> list[tuple[int, int]]:
 def test_relations_are_the_columns_of_the_batch(seed: int) -> None:
     batch = batch_of(random_stack(seed), random_stack(seed + 10))
     edges = relations_of(batch)
-    visits = list(
-        zip(
-            batch.visit_flow.tolist(),
-            batch.visit_lane.tolist(),
-            batch.visit_before.tolist(),
-            strict=True,
-        )
-    )
+    visits = list(zip(batch.visit_flow.tolist(), batch.visit_lane.tolist(), batch.visit_before.tolist(), strict=True))
     ends = list(enumerate(zip(batch.end_flow.tolist(), batch.end_unit.tolist(), strict=True)))
     assert edges_of(edges.flow_to_lane) == sorted((flow, lane) for flow, lane, _ in visits)
     assert edges_of(edges.lane_to_flow) == sorted((lane, flow) for flow, lane, _ in visits)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.labelled import Labelled, Selection
+from costmodel.model import Labelled, Selection
 from tests.costmodel.cases import labelled
 from tests.costmodel.training.tiny import write_tiny
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from costmodel.train import main
-from placer.config import run_command
+from placer.base.config import run_command
 from tests.costmodel.training.tiny import overrides, write_tiny
 
 Change = Callable[[Path], None]
@@ -43,9 +43,7 @@ def without_splits(folder: Path) -> None:
     (folder / "splits.json").unlink()
 
 
-def _rewrite(
-    folder: Path, change: Callable[[pa.Table], pa.Table], metadata: dict[bytes, bytes]
-) -> None:
+def _rewrite(folder: Path, change: Callable[[pa.Table], pa.Table], metadata: dict[bytes, bytes]) -> None:
     path = folder / "decisions.parquet"
     file = pq.ParquetFile(path)
     groups = [change(file.read_row_group(i)) for i in range(file.num_row_groups)]

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from costmodel.encoding.batch import Batch
+from costmodel.encoding import Batch
 from costmodel.networks import Output
-from costmodel.training.losses import LossConfig, RankLoss, losses
-from placer.errors import InputError
+from costmodel.training import LossConfig
+from costmodel.training.losses import RankLoss, losses
+from placer.base import InputError
 from tests.costmodel.cases import batch_of, random_stack
 
 PAIRWISE = LossConfig(rank_weight=1.0)
@@ -37,16 +38,12 @@ def columns(rows: Rows) -> tuple[Batch, Tensor]:
     """Labels as a batch has them, and predictions; in float64 to compare with loops."""
     graph, measured, predicted = zip(*rows, strict=True)
     batch = replace(
-        batch_of(random_stack(0)),
-        graph=torch.tensor(graph),
-        log_throughput=torch.tensor(measured, dtype=torch.float64),
+        batch_of(random_stack(0)), graph=torch.tensor(graph), log_throughput=torch.tensor(measured, dtype=torch.float64)
     )
     return batch, torch.tensor(predicted, dtype=torch.float64)
 
 
-def parts_of(
-    batch: Batch, predicted: Tensor, config: LossConfig, log_sigma: float = -2.0
-) -> dict[str, Tensor]:
+def parts_of(batch: Batch, predicted: Tensor, config: LossConfig, log_sigma: float = -2.0) -> dict[str, Tensor]:
     sigma = torch.full_like(predicted, log_sigma)
     return losses(Output(predicted, sigma, None), batch, config)
 
@@ -81,9 +78,7 @@ def test_listwise_loss_by_loops(rows: Rows) -> None:
 
 @settings(max_examples=25)
 @given(values, st.sampled_from([PAIRWISE, LISTWISE]), st.floats(-3, 3))
-def test_rank_losses_see_differences_within_a_graph_only(
-    rows: Rows, config: LossConfig, shift: float
-) -> None:
+def test_rank_losses_see_differences_within_a_graph_only(rows: Rows, config: LossConfig, shift: float) -> None:
     batch, predicted = columns(rows)
     moved = predicted + shift * batch.graph
     expected = rank_loss(batch, predicted, config)
@@ -145,9 +140,7 @@ def test_regression_is_quadratic_near_and_linear_far() -> None:
 def test_sigma_is_best_at_the_size_of_the_error() -> None:
     batch, predicted = columns([(0, -0.5, -0.4), (1, -0.3, -0.4)])
     predicted.requires_grad_()
-    near = [
-        parts_of(batch, predicted, PAIRWISE, math.log(sigma))["sigma"] for sigma in (0.05, 0.1, 0.2)
-    ]
+    near = [parts_of(batch, predicted, PAIRWISE, math.log(sigma))["sigma"] for sigma in (0.05, 0.1, 0.2)]
     assert near[1] < near[0] and near[1] < near[2]
     assert not near[1].requires_grad  # predictions do not learn from it
 
@@ -155,9 +148,7 @@ def test_sigma_is_best_at_the_size_of_the_error() -> None:
 def test_stalls_are_compared_where_they_are_predicted() -> None:
     batch = batch_of(random_stack(0))
     batch = replace(
-        batch,
-        log_throughput=torch.full((len(batch),), -0.5),
-        unit_stalls=torch.zeros_like(batch.unit_stalls),
+        batch, log_throughput=torch.full((len(batch),), -0.5), unit_stalls=torch.zeros_like(batch.unit_stalls)
     )
     predicted = torch.full((len(batch),), -0.5)
     output = Output(predicted, predicted, torch.full_like(batch.unit_stalls, 0.5))
@@ -175,9 +166,8 @@ def test_parts_are_weighted() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"tau": 0.0}, {"margin": -1.0}, {"delta": math.nan}, {"regression": -1.0}, {"stalls": 1e9}],
+    "changes", [{"tau": 0.0}, {"margin": -1.0}, {"delta": math.nan}, {"regression": -1.0}, {"stalls": 1e9}]
 )
 def test_weights_that_make_no_sense_are_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"loss.{next(iter(changes))}="):
+    with pytest.raises(InputError, match=f"{next(iter(changes))}="):
         LossConfig(**changes)

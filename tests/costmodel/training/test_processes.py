@@ -12,15 +12,14 @@ import pytest
 import torch
 from lightning import Callback
 
-from costmodel.encoding.batch import make_batch
-from costmodel.labelled import Labelled, Selection
-from costmodel.model import Model
+from costmodel.encoding import make_batch
+from costmodel.model import Labelled, Model, Selection
 from costmodel.train import main
-from costmodel.training import LossConfig, RankLoss, TrainConfig, fit, processes
-from costmodel.training.losses import losses, term_counts
+from costmodel.training import LossConfig, TrainConfig, fit, processes
+from costmodel.training.losses import RankLoss, losses, term_counts
 from costmodel.training.processes import Place
-from placer.config import run_command
-from placer.executor import WorkerCrashError
+from placer.base.config import run_command
+from placer.base.workers import WorkerCrashError
 from tests.costmodel.cases import network_of
 from tests.costmodel.training.tiny import FLOW, TRAINER, overrides
 
@@ -60,10 +59,7 @@ def assert_close(one: Model, two: Model) -> None:
 @pytest.mark.parametrize("rank_loss", RankLoss)
 def test_parts_of_a_batch_make_the_loss_of_the_whole(data: Labelled, rank_loss: RankLoss) -> None:
     """Means weighted by the number of their terms."""
-    network, config = (
-        network_of(FLOW, make_batch(data.graphs, np.arange(8))),
-        LossConfig(rank=rank_loss),
-    )
+    network, config = (network_of(FLOW, make_batch(data.graphs, np.arange(8))), LossConfig(rank=rank_loss))
 
     def parts(ids: list[int]) -> tuple[dict[str, float], dict[str, int]]:
         batch = make_batch(data.graphs, np.array(ids))
@@ -81,9 +77,7 @@ def test_parts_of_a_batch_make_the_loss_of_the_whole(data: Labelled, rank_loss: 
 
 
 @pytest.mark.slow
-def test_two_processes_train_like_one_and_go_on_when_one_is_lost(
-    train: Selection, tmp_path: Path
-) -> None:
+def test_two_processes_train_like_one_and_go_on_when_one_is_lost(train: Selection, tmp_path: Path) -> None:
     alone, together = Watch(), Watch()
     one = fit(train, CONFIG, 1, tmp_path / "one", callbacks=[alone])
     two = fit(train, CONFIG, 1, tmp_path / "two", callbacks=[together], processes=2)
@@ -100,16 +94,14 @@ def never(place: Place) -> None:
     raise AssertionError("it was lost before")
 
 
-def test_a_process_that_is_lost_before_they_meet_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    real = processes._Partner.wait_until_ready
+def test_a_process_that_is_lost_before_they_meet_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = processes._wait_until_ready
 
-    def kill(partner: Any) -> None:
-        partner._process.kill()
-        real(partner)
+    def kill(others: Any, store: Any) -> None:
+        others.processes[0].kill()
+        real(others, store)
 
-    monkeypatch.setattr(processes._Partner, "wait_until_ready", kill)
+    monkeypatch.setattr(processes, "_wait_until_ready", kill)
     lost = pytest.raises(WorkerCrashError, match=r"process 1 of 2 was lost: ended by SIGKILL;")
     with lost, processes.partners(2, never):
         pytest.fail("there is nobody to train with")

@@ -6,17 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.encoding.batch import make_batch
+from costmodel.encoding import make_batch
 from costmodel.training.processes import ALONE, Place
-from costmodel.training.sampler import BatchData, GraphSampler, PlainSampler
+from costmodel.training.sampler import BatchData, GraphSampler, in_order
 from tests.costmodel.cases import graphs_of, random_stack
 
 sizes_of_netlists = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 
 
-def sampler_of(
-    sizes: list[int], graphs: int, decisions: int, seed: int = 0, place: Place = ALONE
-) -> GraphSampler:
+def sampler_of(sizes: list[int], graphs: int, decisions: int, seed: int = 0, place: Place = ALONE) -> GraphSampler:
     netlist = np.repeat(np.arange(len(sizes)) * 5, sizes)  # numbers need not follow each other
     ids = 100 + 2 * np.arange(len(netlist))
     return GraphSampler(ids, netlist, graphs, decisions, seed, place)
@@ -45,9 +43,7 @@ def test_batches_of_an_epoch(sizes: list[int], graphs: int, decisions: int, epoc
 
 @settings(max_examples=50)
 @given(sizes_of_netlists, st.integers(1, 5), st.integers(1, 4), st.integers(2, 4))
-def test_processes_share_each_batch(
-    sizes: list[int], graphs: int, decisions: int, world: int
-) -> None:
+def test_processes_share_each_batch(sizes: list[int], graphs: int, decisions: int, world: int) -> None:
     whole = [batch.tolist() for batch in sampler_of(sizes, graphs, decisions)]
     places = [Place(rank, world) for rank in range(world)]
     shares = [[b.tolist() for b in sampler_of(sizes, graphs, decisions, place=p)] for p in places]
@@ -82,9 +78,7 @@ def test_order_depends_on_seed_and_epoch_only() -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 12), st.integers(1, 5))
 def test_the_plain_sampler_keeps_the_order(number: int, size: int) -> None:
-    sampler = PlainSampler(np.arange(number) + 3, size)
-    batches = list(sampler)
-    assert len(batches) == len(sampler)
+    batches = in_order(np.arange(number) + 3, size)
     assert all(0 < len(batch) <= size for batch in batches)
     assert [i for batch in batches for i in batch] == list(range(3, 3 + number))
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.training.run import RunConfig, run
-from costmodel.training.search import SearchConfig
+from costmodel.training import RunConfig, SearchConfig, run
 from costmodel.tune import main
-from placer.config import compose_config, run_command, to_dataclass
+from placer.base.config import compose_config, run_command, to_dataclass
 from tests.costmodel.training.tiny import interrupt, overrides
 
 SPACE = "search.space=[{name:trainer.learning_rate,kind:float,low:1e-3,high:1e-2,log:true}]"
@@ -78,9 +77,7 @@ def test_wrong_searches_are_refused(
 
 
 @pytest.mark.slow
-def test_other_settings_in_the_same_folder_are_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_settings_in_the_same_folder_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(capsys, *arguments(folder, "search.trials=1"))[0] == 0
     code, _, err = tune(capsys, *arguments(folder, "seed=1"))
     assert code == 2

@@ -11,16 +11,12 @@ import numpy as np
 import pytest
 from lightning.pytorch.loggers import MLFlowLogger
 
-from costmodel import tracking
-from costmodel.dataset.loader import Dataset
-from costmodel.labelled import Selection, open_labelled
-from costmodel.model import Model
-from costmodel.model_location import open_model
+from costmodel.dataset import Dataset
+from costmodel.model import Model, Selection, open_labelled, open_model, tracking
 from costmodel.train import main
-from costmodel.training.run import run
-from costmodel.version import git_revision
-from placer.config import run_command
-from placer.errors import InputError
+from costmodel.training import run
+from placer.base import InputError, git_revision
+from placer.base.config import run_command
 from tests.costmodel.dataset.samples import small_fabric
 from tests.costmodel.training.tiny import interrupt, overrides, settings
 
@@ -41,7 +37,7 @@ def tracked(folder: Path, *more: str) -> tuple[str, ...]:
 def test_a_run_logs_everything_and_its_model_predicts(folder: Path) -> None:
     import mlflow
 
-    from costmodel.logged_model import example_table, predict_table
+    from costmodel.model.logged_model import example_table, predict_table
 
     config = settings(folder, *tracked(folder, "split=graph"))
     result = run(config)
@@ -83,9 +79,7 @@ def test_a_run_logs_everything_and_its_model_predicts(folder: Path) -> None:
     assert len(client.search_runs([found.info.experiment_id])) == 1
 
 
-def test_a_server_that_is_down_stops_the_run_before_it_begins(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_is_down_stops_the_run_before_it_begins(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         run_command(main, "train", overrides(folder, "tracking.uri=http://127.0.0.1:9"))
     error = capsys.readouterr().err

@@ -6,14 +6,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NoReturn
 
-from costmodel.dataset.loader import Dataset
-from costmodel.dataset.records import NetlistSamples
-from costmodel.dataset.schema import Metadata
-from costmodel.dataset.splits import make_splits, write_splits
-from costmodel.networks.flow import FlowConfig
-from costmodel.training import TrainerConfig
-from costmodel.training.run import RunConfig
-from placer.config import compose_config, to_dataclass
+from costmodel.dataset import Dataset, Metadata, NetlistSamples, make_splits, write_splits
+from costmodel.networks import FlowConfig
+from costmodel.training import RunConfig, TrainerConfig
+from placer.base.config import compose_config, to_dataclass
 from tests.costmodel.dataset.samples import random_samples, small_fabric, write_dataset
 
 QUICK = (
@@ -25,12 +21,7 @@ SMALL_FLOW = ("model.width=8", "model.lane_width=8", "model.rounds=1")
 NETLISTS = 8
 FLOW = FlowConfig(width=8, lane_width=8, rounds=1)
 TRAINER = TrainerConfig(
-    max_epochs=3,
-    graphs_per_batch=2,
-    decisions_per_graph=4,
-    validation_share=0.25,
-    threads=1,
-    accelerator="cpu",
+    max_epochs=3, graphs_per_batch=2, decisions_per_graph=4, validation_share=0.25, threads=1, accelerator="cpu"
 )
 
 

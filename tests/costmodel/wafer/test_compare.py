@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.wafer import compare
+from costmodel.wafer import LearnedMappingCost
 from costmodel.wafer.compare import SUMMARY, main, summary
-from costmodel.wafer.compare_jobs import Job, Method, Result, read_result, write_result
-from costmodel.wafer.cost import LearnedMappingCost
-from placer.config import run_command
+from costmodel.wafer.compare_jobs import Job, Method, Result
+from placer.base.config import run_command
+from placer.base.workers import jobs
 from placer.kernels.__main__ import main as map_kernels
-from placer.kernels.generate import generate
-from placer.kernels.kgraph_file import format_kgraph
-from placer.kernels.mapping_table import table_of
-from placer.kernels.problem import Problem
-from placer.kernels.truth_model import simulate_mapping
+from placer.kernels.model import format_kgraph, generate, table_of
+from placer.kernels.sizing import Problem
+from placer.kernels.truth import simulate_mapping
 from tests.costmodel.wafer.test_encode import model_of
 from tests.placer.kernels.cases import written_wafers
 
@@ -32,9 +30,7 @@ def run(command: Any, name: str, *arguments: str) -> int:
 
 
 def result_of(throughput: float, aspect: float, rate: float | None) -> Result:
-    return Result(
-        throughput, 1 / throughput, 100.0, 1.0, 5.0, 2, aspect, 1.0, 0.5, "kernels", rate, [[1]]
-    )
+    return Result(throughput, 1 / throughput, 100.0, 1.0, 5.0, 2, aspect, 1.0, 0.5, "kernels", rate, [[1]])
 
 
 def job_of(preset: str, method: Method) -> Job:
@@ -52,9 +48,7 @@ def test_every_wafer_is_mapped_by_the_learned_cost(
     output = tmp_path / "layout.txt"
     assert run(map_kernels, "kernels", *chosen, f"wafer_sizes={sizes}", f"output={output}") == 0
     cost, cycles = LearnedMappingCost(model), []
-    for part, layout, throughput in written_wafers(
-        generate("tiny_convs"), output.with_suffix(".json")
-    ):
+    for part, layout, throughput in written_wafers(generate("tiny_convs"), output.with_suffix(".json")):
         problem, table = Problem(part), table_of(layout)[None]
         predicted = cost.score(problem, table).throughput[0]
         assert throughput["predicted"] == pytest.approx(predicted, rel=1e-4)
@@ -74,7 +68,7 @@ def test_layouts_are_compared_and_only_what_is_damaged_is_made_again(
         (tmp_path / f"models/family_{family}").mkdir(parents=True)
         model_of().save(tmp_path / f"models/family_{family}/flow.pt")
     (tmp_path / "Z.kgraph").write_text(format_kgraph(generate("tiny_convs")))
-    monkeypatch.setattr(compare, "run_tasks", in_this_process)
+    monkeypatch.setattr(jobs, "run_tasks", in_this_process)
     chosen = [
         f"models={tmp_path / 'models'}", f"folder={tmp_path}", "presets=[[tiny,resnet]]",
         "letters=[[Z,resnet_convs],[missing,resnet]]", "families=[]", "seconds=0.2",
@@ -96,7 +90,7 @@ def test_layouts_are_compared_and_only_what_is_damaged_is_made_again(
     for name in ("comparison.csv", "comparison.md", "floorplans.png"):
         assert (tmp_path / "docs" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 
-    path = next((tmp_path / "out/jobs").glob("learned-*.json"))
+    path = next((tmp_path / "out/jobs").glob("*.json"))
     document = json.loads(path.read_text())
     document["result"]["throughput"] *= 2
     path.write_text(json.dumps(document))
@@ -117,35 +111,47 @@ def test_the_summary_tells_gains_shares_and_shapes() -> None:
         (job_of("tiny_convs", "learned"), result_of(0.5, 3.0, 4000.0)),
         (job_of("tiny_convs", "simulator"), result_of(0.5, 2.0, 80.0)),
     ]
-    rows = [
-        dict(zip(SUMMARY, row, strict=True))
-        for row in summary(results, ["contest", "learned", "simulator"])
-    ]
+    rows = [dict(zip(SUMMARY, row, strict=True)) for row in summary(results, ["contest", "learned", "simulator"]).rows]
     learned = rows[1]
     assert learned["median gain"] == "+25.0%"
     assert (learned["least gain"], learned["most"]) == ("+0.0%", "+50.0%")
     assert (learned["of simulator's"], learned["least share"]) == ("88%", "75%")
     assert (learned["squarer"], learned["scores/s"]) == ("1", "4,000")
     assert rows[0]["scores/s"] == "-"
-    assert summary(results[:2], ["contest", "learned"])[1][6:8] == ["-", "-"]
+    assert summary(results[:2], ["contest", "learned"]).rows[1][6:8] == ["-", "-"]
 
 
-def test_damaged_values_are_not_taken_for_results(tmp_path: Path) -> None:
+def test_damaged_values_are_not_taken_for_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job, result = job_of("tiny", "contest"), result_of(0.2, 9.0, None)
-    assert read_result(tmp_path, job) is None
-    write_result(tmp_path, job, result)
-    assert read_result(tmp_path, job) == result
-    assert read_result(tmp_path, job_of("tiny", "formula")) is None
+    monkeypatch.setattr(jobs, "run_tasks", in_this_process)
+    computed = list[Job]()
+
+    def compute(job: Job) -> Result:
+        computed.append(job)
+        return result
+
+    def is_there(job: Job) -> bool:
+        computed.clear()
+        found = jobs.run_jobs(
+            [job], compute, tmp_path,
+            decode=lambda values: Result(**values),
+        )  # fmt: skip
+        assert found == [result]
+        return not computed
+
+    assert not is_there(job)
+    assert is_there(job)
     (path,) = tmp_path.iterdir()
     whole = json.loads(path.read_text())
+    assert not is_there(job_of("tiny", "formula"))
     for name, value in whole["result"].items():
         for wrong in (None, "0.5", -1.0, np.inf, [[2]]):
             if wrong != value:
                 path.write_text(json.dumps(whole | {"result": whole["result"] | {name: wrong}}))
-                assert read_result(tmp_path, job) is None, (name, wrong)
+                assert not is_there(job), (name, wrong)
     for text in ("", "[]", "{}", json.dumps(whole)[:-9], json.dumps(whole | {"origin": {}})):
         path.write_text(text)
-        assert read_result(tmp_path, job) is None, text
+        assert not is_there(job), text
 
 
 @pytest.mark.parametrize(

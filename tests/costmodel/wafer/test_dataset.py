@@ -10,36 +10,28 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from costmodel import labelled
-from costmodel.dataset.build import Workers
-from costmodel.dataset.schema import WAFER_TABLES
-from costmodel.dataset.store import merge, pack_shard, put_shard
-from costmodel.labelled import open_labelled
-from costmodel.model import Model
-from costmodel.wafer import build, rows
+from costmodel.dataset import merge, pack_shard, store
+from costmodel.dataset.store import put_shard
+from costmodel.model import Model, open_labelled
+from costmodel.wafer import WAFER_TABLES, LearnedMappingCost, WaferDataset, WaferHardware, build, dataset, rows
 from costmodel.wafer.build import WaferContent, build_mappings
-from costmodel.wafer.cost import LearnedMappingCost
-from costmodel.wafer.dataset import WaferDataset, WaferHardware
 from costmodel.wafer.evaluate import WaferEvaluateConfig, run_folds
 from costmodel.wafer.graphs import FAMILIES, draw_fitting
 from costmodel.wafer.rows import rows_of
 from costmodel.wafer.samples import Found, GraphSamples
-from placer.compile_cache import ROOT, sources_of
-from placer.errors import InputError
-from placer.executor import ExecutorKind
-from placer.kernels.check import find_faults
-from placer.kernels.engines import map_kernels
-from placer.kernels.generate import generate
-from placer.kernels.mapping_table import layout_of
-from placer.kernels.problem import Problem
-from placer.kernels.search import Search
-from placer.kernels.truth_model import simulate_mapping
+from placer.base import InputError, sources_of
+from placer.base.workers import Workers
+from placer.kernels.engines import Search, map_kernels
+from placer.kernels.model import find_faults, generate, layout_of
+from placer.kernels.sizing import Problem
+from placer.kernels.truth import simulate_mapping
+from tests import ROOT
 
 CONTENT = WaferContent(("plain", "fully_connected"), 2, 12, 0)
 
 
 def workers(number: int) -> Workers:
-    return Workers(ExecutorKind.LOCAL, number)
+    return Workers(workers=number)
 
 
 @pytest.fixture(scope="module")
@@ -57,21 +49,21 @@ def test_same_bytes_after_an_interruption_and_with_more_workers(
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(build, "merge", fail)
+        patch.setattr(store, "merge", fail)
         with pytest.raises(OSError, match="disk full"):
             build_mappings(CONTENT, tmp_path, workers(2))
     (tmp_path / "shards" / "shard-00002.zip").unlink()
     build_mappings(CONTENT, tmp_path, workers(2))
-    for name in WAFER_TABLES:
-        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+    for table in WAFER_TABLES:
+        assert (tmp_path / table.file).read_bytes() == (folder / table.file).read_bytes()
 
 
 @pytest.mark.slow
 def test_labels_are_those_of_the_truth_model(folder: Path) -> None:
-    dataset = WaferDataset.open(folder)
-    assert dataset.families == ("plain", "fully_connected") * 2
-    assert set(dataset.engines.tolist()) >= {"strips", "rows", "walk"}
-    mappings = dataset.mappings(0)
+    data = WaferDataset.open(folder)
+    assert data.families == ("plain", "fully_connected") * 2
+    assert set(data.index.phase.tolist()) >= {"strips", "rows", "walk"}
+    mappings = data.mappings(0)
     problem = Problem(mappings.graph)
     for k in (0, len(mappings.tables) - 1):
         layout = layout_of(mappings.tables[k])
@@ -93,16 +85,16 @@ def test_other_code_or_another_truth_model_makes_the_dataset_stale(
         with pytest.raises(InputError, match=r"was made with .*code"):
             build_mappings(CONTENT, folder, workers(1))
     build_mappings(CONTENT, folder, workers(1))
-    monkeypatch.setattr(labelled, "WaferHardware", lambda: WaferHardware(version=0))
+    monkeypatch.setattr(dataset, "WaferHardware", lambda: WaferHardware(version=0))
     with pytest.raises(InputError, match="labelled by another truth model; make it again"):
         open_labelled(folder, tmp_path)
 
 
 def test_the_code_that_samples_depend_on_is_hashed() -> None:
     hashed = {path.relative_to(ROOT).as_posix() for path in sources_of(Path(rows.__file__))}
-    kernels = ("truth_engine", "truth_grid", "walk_moves", "mapping_cost", "shelf_search", "check")
+    kernels = ("truth/engine", "truth/grid", "engines/walks", "truth/simulation", "model/check")
     assert hashed >= {f"placer/kernels/{name}.py" for name in kernels}
-    assert hashed >= {"placer/annealing/random.py", "costmodel/wafer/graphs.py"}
+    assert hashed >= {"placer/base/random.py", "costmodel/wafer/graphs.py"}
     others = ("costmodel/wafer/compare.py", "costmodel/wafer/encode.py", "placer/kernels/report.py")
     assert hashed.isdisjoint(others)
 
@@ -134,20 +126,18 @@ def tiny_rows() -> tuple[pa.Table, pa.Table]:
         ("adapters", lambda value: -1),
     ],
 )
-def test_rows_that_make_no_sense_are_refused(
-    column: str, change: Callable[[Any], Any], tmp_path: Path
-) -> None:
+def test_rows_that_make_no_sense_are_refused(column: str, change: Callable[[Any], Any], tmp_path: Path) -> None:
     def read(*rows: pa.Table) -> None:
         metadata = CONTENT.metadata()
         put_shard(tmp_path, 0, pack_shard([(rows[0], rows[1])], metadata, WAFER_TABLES))
         merge(tmp_path, 1, metadata, WAFER_TABLES)
-        dataset = WaferDataset.open(tmp_path)
-        assert len(dataset.numbers["throughput"]) == len(dataset.mappings(0).tables) == 2
+        data = WaferDataset.open(tmp_path)
+        assert len(data.numbers["throughput"]) == len(data.mappings(0).tables) == 2
 
     whole = tiny_rows()
     read(*whole)
-    for name in WAFER_TABLES:
-        (tmp_path / name).unlink()
+    for table in WAFER_TABLES:
+        (tmp_path / table.file).unlink()
     number = 0 if column in whole[0].column_names else 1
     changed, values = list(whole), whole[number][column].to_pylist()
     place, field = whole[number].column_names.index(column), whole[number].schema.field(column)
@@ -159,9 +149,7 @@ def test_rows_that_make_no_sense_are_refused(
 
 @pytest.mark.slow
 def test_a_model_is_trained_tested_and_used(folder: Path, tmp_path: Path) -> None:
-    config = WaferEvaluateConfig(
-        folder, tmp_path / "encoded", [], ["plain"], 2, 1, tmp_path / "evaluate"
-    )
+    config = WaferEvaluateConfig(folder, tmp_path / "encoded", [], ["plain"], 2, 1, tmp_path / "evaluate")
     notes = list[str]()
     rows = run_folds(config, notes.append)
     assert len(notes) == 2

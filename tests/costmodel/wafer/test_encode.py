@@ -11,26 +11,22 @@ from hypothesis import strategies as st
 
 from costmodel.encoding.graph_set import _join
 from costmodel.model import Model
-from costmodel.networks import build_network
-from costmodel.networks.flow import FlowConfig
-from costmodel.wafer.cost import LearnedMappingCost
-from costmodel.wafer.dataset import LabelledMappings, WaferHardware, part_of
+from costmodel.networks import FlowConfig, build_network
+from costmodel.wafer import WAFER_FEATURES, LearnedMappingCost, WaferHardware
+from costmodel.wafer.dataset import LabelledMappings, part_of
 from costmodel.wafer.encode import Encoder
-from costmodel.wafer.features import WAFER_FEATURES
 from costmodel.wafer.streams import count_adapters, stream_of
-from placer.errors import InputError
-from placer.kernels.mapping_table import layout_of
-from placer.kernels.problem import Problem
-from placer.kernels.shapes import LongArray
-from placer.kernels.truth_kernels import conv_phases, kernel_shape
-from placer.kernels.truth_streams import make_streams, rim_hops
-from placer.kernels.walk import Heat, walk
-from tests.placer.kernels.test_walk import GRAPHS, PROBLEMS, STARTS, RowsCost
+from placer.base import InputError, LongArray
+from placer.kernels.engines import Schedule, walk
+from placer.kernels.model import layout_of
+from placer.kernels.sizing import Problem
+from placer.kernels.truth.streams import conv_phases, kernel_shape, make_streams, rim_hops
+from tests.placer.kernels.engines.test_walk import GRAPHS, PROBLEMS, STARTS, RowsCost
 
 
 def tables_of(name: str, seed: int, number: int = 8) -> LongArray:
     """Some mappings on a hot walk."""
-    steps = walk(PROBLEMS[name], STARTS[name], RowsCost(), Heat(4 * number, 9.0, 9.0), seed)
+    steps = walk(PROBLEMS[name], STARTS[name], RowsCost(), Schedule(4 * number, 9.0, 9.0), seed)
     return np.stack([step.state.table for step in steps][:number])
 
 
@@ -46,7 +42,7 @@ def model_of(seed: int = 0) -> Model:
 def test_streams_are_those_of_the_truth_model(name: str, seed: int) -> None:
     graph, table = GRAPHS[name], tables_of(name, seed)[-1]
     layout = layout_of(table)
-    shapes = [kernel_shape(k, p) for k, p in zip(graph.kernels, layout.kernels, strict=True)]
+    shapes = [kernel_shape(k, p) for k, p in zip(graph.kernels, layout, strict=True)]
     streams = make_streams(graph, layout, shapes)
     for (u, v), stream in zip(graph.edges, streams, strict=True):
         expected = (
@@ -72,20 +68,15 @@ def test_columns_of_a_kernel_are_its_phases() -> None:
     columns = WAFER_FEATURES.unit_columns
     bound = problem.bound / problem.graph.time_scale
     layout = layout_of(table)
-    for row, kernel, placed in zip(room.unit, problem.graph.kernels, layout.kernels, strict=True):
+    for row, kernel, placed in zip(room.unit, problem.graph.kernels, layout, strict=True):
         found, execution = dict(zip(columns, row.tolist(), strict=True)), placed.execution
         loops = zip(kernel.convs, execution.channels_in, execution.channels_out, strict=True)
-        phases = [
-            conv_phases(conv, execution.image_height, execution.image_width, c, k)
-            for conv, c, k in loops
-        ]
+        phases = [conv_phases(conv, execution.image_height, execution.image_width, c, k) for conv, c, k in loops]
         busiest = max(phases, key=lambda p: p.compute + p.inputs + p.reduction + p.outputs + p.hops)
         for name in ("compute", "inputs", "reduction", "outputs", "hops"):
             most = max(getattr(phase, name) for phase in phases)
             for column, expected in ((name, getattr(busiest, name)), (f"most_{name}", most)):
-                assert np.exp(found[f"log_{column}"]) - 1e-3 == pytest.approx(
-                    expected / bound, rel=1e-4, abs=1e-5
-                )
+                assert np.exp(found[f"log_{column}"]) - 1e-3 == pytest.approx(expected / bound, rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(GRAPHS))

@@ -8,20 +8,17 @@ from functools import cache
 
 import numpy as np
 
-from placer.annealing import Start
-from placer.annealing.board import Board, BoolArray, State, board_of, state_of
-from placer.annealing.moves import LEGAL, Change, empty_change, propose, reseat
-from placer.annealing.pressure import Pressure
-from placer.annealing.pricing import keep, pressure_of, price, take_back
-from placer.annealing.random import RngState, rng_state
-from placer.config import load_fabric
-from placer.decision import Decisions
-from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost, Rules, Tables, tables_of
-from placer.lowering import draw_netlist
+from placer.annealing import Board, Change, Start, State
+from placer.annealing.board import board_of, state_of
+from placer.annealing.moves import LEGAL, apply, empty_change, propose, reseat, undo
+from placer.annealing.pressure import Pressure, commit, grow, pressure_of, revert
+from placer.base import BoolArray, RngState, rng_state
+from placer.cost import HeuristicCost, Rules
+from placer.decision import Decisions, random_sites
+from placer.decision.routing import Tables, route_turns, tables_of
+from placer.fabric import Fabric, load_fabric
 from placer.netlist import Netlist
-from placer.placement import random_sites
-from placer.routing import route_turns
+from placer.netlist.lowering import draw_netlist
 from tests.placer.random_cases import random_case
 
 SMALL = load_fabric("small")
@@ -74,9 +71,7 @@ class Walk:
     rng: RngState
 
     @staticmethod
-    def begin(
-        fabric: Fabric, netlist: Netlist, start: Start, seed: int, rules: Rules | None = None
-    ) -> Walk:
+    def begin(fabric: Fabric, netlist: Netlist, start: Start, seed: int, rules: Rules | None = None) -> Walk:
         board = board_of(fabric, netlist, start.is_allowed)
         tables = tables_of(fabric, netlist, rules or Rules())
         state = state_of(board, start.sites, start.flow_class)
@@ -87,7 +82,7 @@ class Walk:
             tables=tables,
             state=state,
             pressure=pressure_of(board, tables, state),
-            change=empty_change(netlist.num_units, fabric.topology.num_sites),
+            change=empty_change(netlist.num_units, fabric.topology.num_sites, netlist.num_flows),
             rng=rng_state(seed),
         )
 
@@ -96,19 +91,22 @@ class Walk:
 
     def price(self, limit: float = math.inf) -> float:
         """Growth of the sum of powers by the proposed move; above `limit`, not all of it."""
-        board, tables, state, pressure = self.board, self.tables, self.state, self.pressure
-        return float(price(board, tables, state, pressure, self.change, limit))
+        apply(self.board, self.state, self.change)
+        growth = grow(self.pressure, self.board, self.state, self.change, limit)
+        self.pressure.level[1] = self.pressure.level[0] + growth
+        return float(growth)
 
     def try_move(self, move: int, reach: int) -> float | None:
         """Growth of the sum of powers, or None when the move cannot be done."""
         return self.price() if self.propose(move, reach) == LEGAL else None
 
-    def accept(self, growth: float) -> None:
-        keep(self.tables, self.pressure, growth)
+    def accept(self) -> None:
+        commit(self.pressure, self.change)
         reseat(self.board, self.state, self.change)
 
     def reject(self) -> None:
-        take_back(self.board, self.tables, self.state, self.pressure, self.change)
+        revert(self.pressure, self.board, self.change)
+        undo(self.state, self.change)
 
     def fresh_pressure(self) -> Pressure:
         """The loads of the current placement, from scratch."""

@@ -9,36 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placer.annealing import (
-    AnnealOptions,
-    AnnealResult,
-    AnnealStatus,
-    MoveMix,
-    Round,
-    Schedule,
-    Search,
-    anneal,
-)
-from placer.check import check
-from placer.config import load_fabric
-from placer.cost import CostModel, RandomCost, SimulatorCost
-from placer.decision import Decisions
-from placer.errors import InputError
-from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost, Rules
-from placer.lowering import lower, macs_for_cycles
+from placer.annealing import AnnealOptions, AnnealResult, AnnealStatus, MoveMix, Round, Schedule, Search, anneal
+from placer.base import InputError
+from placer.cost import CostModel, HeuristicCost, Rules, SimulatorCost
+from placer.cost.cost import RandomCost
+from placer.decision import Decisions, check, random_sites
+from placer.decision.routing import RoutingMethod, route, route_turns
+from placer.fabric import Fabric, load_fabric
+from placer.graph.workloads import FAMILIES, build, default_spec
 from placer.netlist import Netlist
-from placer.placement import random_sites
-from placer.routing import RoutingMethod, route, route_turns
-from placer.workloads import FAMILIES, build, default_spec
-from tests.placer.annealing.cases import (
-    SAMPLE_CYCLES,
-    SMALL,
-    EnergyCost,
-    drawn,
-    free_start,
-    random_start,
-)
+from placer.netlist.lowering import lower, macs_for_cycles
+from tests.placer.annealing.cases import SAMPLE_CYCLES, SMALL, EnergyCost, drawn, free_start, random_start
 
 SEEDS = st.integers(0, 2**32 - 1)
 QUICK = AnnealOptions(effort=0.02, schedule=Schedule(cooling=4))
@@ -53,13 +34,7 @@ class StubCost:
 
 
 def models(fabric: Fabric) -> list[CostModel]:
-    return [
-        HeuristicCost(fabric),
-        EnergyCost(fabric),
-        StubCost(),
-        RandomCost(),
-        SimulatorCost(fabric),
-    ]
+    return [HeuristicCost(fabric), EnergyCost(fabric), StubCost(), RandomCost(), SimulatorCost(fabric)]
 
 
 @pytest.mark.slow
@@ -67,10 +42,7 @@ def models(fabric: Fabric) -> list[CostModel]:
 @given(SEEDS, st.integers(0, 4))
 def test_result_is_legal_and_no_worse_than_the_start(seed: int, model: int) -> None:
     fabric, netlist, start = random_start(seed, is_constrained=bool(seed % 2))
-    cost, first = (
-        models(fabric)[model],
-        route_turns(fabric, netlist, start.sites[None], start.flow_class[None]),
-    )
+    cost, first = (models(fabric)[model], route_turns(fabric, netlist, start.sites[None], start.flow_class[None]))
     result = anneal(fabric, netlist, cost, start, replace(QUICK, max_moves=200), seed)
     check(fabric, netlist, result.decision)
     assert len(result.decision) == 1
@@ -244,9 +216,7 @@ def annealed(fabric: Fabric, netlist: Netlist, effort: float, seed: int) -> Anne
     return anneal(fabric, netlist, HeuristicCost(fabric), start, options, seed)
 
 
-@pytest.mark.parametrize(
-    ("effort", "num_random"), [(0.05, 100), pytest.param(1.0, 1000, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("effort", "num_random"), [(0.05, 100), pytest.param(1.0, 1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_annealing_beats_random_placements(family: str, effort: float, num_random: int) -> None:
     netlist = drawn(family)

@@ -12,21 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placer.annealing.constraints import (
-    allowed_sites,
-    load_constraints,
-    require_known_units,
-    site_name,
-)
-from placer.annealing.starts import load_start, random_start
-from placer.check import check
-from placer.config import load_fabric
-from placer.decision_file import save_decision
-from placer.errors import InputError
-from placer.fabric import SiteKind
+from placer.annealing import load_start, random_start
+from placer.base import InputError
+from placer.decision import allowed_sites, check, load_constraints, random_sites, require_known_units, site_name
+from placer.decision.routing import route_turns, save_decision
+from placer.fabric import SiteKind, load_fabric
 from placer.netlist import Netlist
-from placer.placement import random_sites
-from placer.routing import route_turns
 from tests.placer.hand_cases import compute, flow, memory, port
 from tests.placer.lowered_cases import SMALL, netlist_of
 
@@ -110,19 +101,11 @@ def test_constraints_about_other_netlists_are_passed_over(tmp_path: Path) -> Non
         ({"fixed": {"c0": 0, "c1": 0}}, "2 units (c0, c1) must share 1 places ({row: 0, column"),
         ({"fixed": {"c9": 0}}, "no unit 'c9' in toy; names are for example c0, c1"),
         ({"fixed": {"c0": 0}, "forbidden": [0]}, "no site is left for unit c0"),
-        (
-            {"regions": [{"units": "c*", "rows": [0, 0], "columns": [0, 3]}]},
-            "3 units (c0, c1, c2) must share 2 places",
-        ),
-        (
-            {"regions": [{"op": "softmax", "rows": [0, 1]}]},
-            "op='softmax', stage=None holds no unit",
-        ),
+        ({"regions": [{"units": "c*", "rows": [0, 0], "columns": [0, 3]}]}, "3 units (c0, c1, c2) must share 2 places"),
+        ({"regions": [{"op": "softmax", "rows": [0, 1]}]}, "op='softmax', stage=None holds no unit"),
     ],
 )
-def test_impossible_constraints_are_named(
-    tmp_path: Path, parts: dict[str, Any], message: str
-) -> None:
+def test_impossible_constraints_are_named(tmp_path: Path, parts: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         mask_of(tmp_path, toy(), **parts)
     assert message in str(error.value)

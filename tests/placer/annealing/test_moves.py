@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placer.annealing import Start
-from placer.annealing.moves import LEGAL, Move, Refusal
-from placer.check import check
+from placer.annealing import Refusal, Start
+from placer.annealing.moves import LEGAL, Move
+from placer.decision import check
 from placer.fabric import Fabric, MemorySpec, SiteKind
+from placer.graph.workloads import FAMILIES
 from placer.netlist import Netlist, Unit
-from placer.workloads import FAMILIES
 from tests.placer.annealing.cases import SMALL, Walk, drawn, free_start, random_start
 from tests.placer.hand_cases import compute, flow, memory
 
@@ -67,7 +67,7 @@ def test_any_walk_stays_legal_and_keeps_to_the_constraints(seed: int) -> None:
             continue
         assert start.is_allowed[np.arange(netlist.num_units), walk.state.sites].all()
         if rng.random() < 0.7:
-            walk.accept(growth)
+            walk.accept()
         else:
             walk.reject()
         if number % 20 == 0:
@@ -98,13 +98,13 @@ def test_an_exchange_moves_the_contents_of_sites(seed: int, move: Move) -> None:
     walk = Walk.begin(fabric, netlist, start, seed)
     for _ in range(10):
         before = seats(walk)
-        if (growth := walk.try_move(move, walk.farthest)) is None:
+        if walk.try_move(move, walk.farthest) is None:
             continue
         after = seats(walk)
         goals = {int(site) for site in walk.change.new_sites[: walk.change.num_units[0]]}
         if move != Move.SWAP or goals & before.keys():
             assert sorted(map(sorted, after.values())) == sorted(map(sorted, before.values()))
-        walk.accept(growth)
+        walk.accept()
 
 
 @settings(max_examples=40)
@@ -144,13 +144,13 @@ def test_a_stage_goes_the_same_way(seed: int) -> None:
         if unit.kind != SiteKind.PORT:
             stages[unit.stage].append(unit_id)
     for _ in range(10):
-        if (growth := walk.try_move(Move.STAGE_SHIFT, 1)) is None:
+        if walk.try_move(Move.STAGE_SHIFT, 1) is None:
             continue
         moved = steps(walk)
         ways = [{moved.get(unit, (0, 0)) for unit in units} for units in stages.values()]
         # Two tiles along a row or a column, or one step along a diagonal.
         assert any(len(way) == 1 and sum(map(abs, next(iter(way)))) == 2 for way in ways)
-        walk.accept(growth)
+        walk.accept()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -160,8 +160,8 @@ def test_moves_of_lowered_netlists(family: str) -> None:
     done: Counter[Move] = Counter()
     for move in Move:
         for _ in range(200):
-            if (growth := walk.try_move(move, walk.farthest)) is not None:
-                walk.accept(growth)
+            if walk.try_move(move, walk.farthest) is not None:
+                walk.accept()
                 done[move] += 1
     require_consistent(walk)
     # The stages of a random placement spread over the fabric and can hardly be shifted.
@@ -176,9 +176,7 @@ def buffer(name: str, size: int) -> Unit:
     return replace(memory(name=name), bytes=size)
 
 
-def tiny_walk(
-    units: list[Unit], sites: list[int], allowed: dict[int, list[int]] | None = None
-) -> Walk:
+def tiny_walk(units: list[Unit], sites: list[int], allowed: dict[int, list[int]] | None = None) -> Walk:
     """Units in a chain of flows on the tiny fabric; `allowed` holds the sites of some units."""
     flows = [flow(unit, unit + 1, tokens=4) for unit in range(len(units) - 1)]
     netlist = Netlist("tiny", "hand", TINY.name, tuple(units), tuple(flows))

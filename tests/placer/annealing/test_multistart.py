@@ -7,33 +7,40 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from placer.annealing import AnnealOptions, AnnealStatus, Round, Schedule, finalists, pool
-from placer.annealing import multistart as module
-from placer.annealing.constraints import allowed_sites
-from placer.annealing.finalists import Elite, Judge
-from placer.annealing.multistart import (
+from placer.annealing import (
+    AnnealOptions,
+    AnnealStatus,
+    Elite,
+    FinalRouting,
     MultiStartResult,
-    SearchTask,
+    Round,
+    Schedule,
+    StartJob,
+    StartKind,
+    Strategy,
+    Task,
+    finalists,
     fit_schedule,
+    pool,
+    random_start,
+    reroute,
     search_once,
     search_starts,
 )
-from placer.annealing.problem import Problem, StartKind
-from placer.annealing.rerouting import FinalRouting, energy_of, reroute
-from placer.annealing.starts import random_start
-from placer.check import check
-from placer.cost import CostModel, RandomCost, SimulatorCost
-from placer.decision import Decisions
-from placer.errors import InputError
+from placer.annealing import multistart as module
+from placer.annealing.finalists import Judge
+from placer.base import InputError
+from placer.cost import CostModel, HeuristicCost, Rules, SimulatorCost, energy_of
+from placer.cost.cost import RandomCost
+from placer.decision import Decisions, allowed_sites, check
+from placer.decision.routing import RoutingMethod, route
 from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost, Rules
 from placer.netlist import Netlist
-from placer.routing import RoutingMethod, route
 from placer.simulation import PRECISE_LIMITS
 from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
 
@@ -41,10 +48,21 @@ SHORT = AnnealOptions(max_moves=2_000)
 FEW = AnnealOptions(max_moves=20, start_temperature=0.01, schedule=Schedule(end=5e-4))
 
 
-def problem(cost: CostModel | None = None, options: AnnealOptions = SHORT, **more: Any) -> Problem:
+class Asked(NamedTuple):
+    """What to search, and how."""
+
+    task: Task
+    strategy: Strategy
+
+    def changed(self, **more: Any) -> Asked:
+        return Asked(self.task, replace(self.strategy, **more))
+
+
+def ask(cost: CostModel | None = None, options: AnnealOptions = SHORT, **more: Any) -> Asked:
     netlist = netlist_of("gemm", False)
     mask = more.pop("is_allowed", allowed_sites(SMALL, netlist, None))
-    return Problem(SMALL, netlist, cost or HeuristicCost(SMALL), mask, options, **more)
+    task = Task(SMALL, netlist, cost or HeuristicCost(SMALL), mask)
+    return Asked(task, Strategy(options, **more))
 
 
 def same(one: Decisions, two: Decisions) -> bool:
@@ -56,12 +74,10 @@ def same(one: Decisions, two: Decisions) -> bool:
 
 @pytest.mark.slow
 def test_the_number_of_processes_changes_nothing() -> None:
-    alone = [search_once(SearchTask(problem(), number, 7)) for number in range(3)]
+    alone = [search_once(StartJob(*ask(), number, 7)) for number in range(3)]
     finished: list[int] = []
     for workers in (1, 2):
-        result = search_starts(
-            problem(), 7, starts=3, workers=workers, on_finish=lambda s: finished.append(s.number)
-        )
+        result = search_starts(*ask(), 7, starts=3, workers=workers, on_finish=lambda s: finished.append(s.number))
         assert [start.number for start in result.starts] == [0, 1, 2]
         assert not result.is_interrupted
         energies = [start.result.energy for start in result.starts]
@@ -72,9 +88,9 @@ def test_the_number_of_processes_changes_nothing() -> None:
 
 
 def test_starts_differ_and_repeat() -> None:
-    first, second = (search_once(SearchTask(problem(), number, 3)) for number in (0, 1))
+    first, second = (search_once(StartJob(*ask(), number, 3)) for number in (0, 1))
     assert not same(first.start, second.start)
-    again = search_starts(problem(), 3)
+    again = search_starts(*ask(), 3)
     assert same(again.best.result.decision, first.result.decision)
     assert (
         again.best.result.energy
@@ -84,7 +100,7 @@ def test_starts_differ_and_repeat() -> None:
 
 
 def test_equal_energies_go_to_the_lowest_number() -> None:
-    one = search_once(SearchTask(problem(options=AnnealOptions(max_moves=1)), 0, 0))
+    one = search_once(StartJob(*ask(options=AnnealOptions(max_moves=1)), 0, 0))
     two = module.StartResult(1, one.start, one.result, one.favourite)
     assert MultiStartResult((one, two), False).best is one
 
@@ -102,7 +118,7 @@ def interrupt_after(number: int) -> Callable[..., Iterator[tuple[int, Any]]]:
 
 def test_ctrl_c_keeps_the_finished_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "run_local", interrupt_after(2))
-    result = search_starts(problem(), 1, starts=4, workers=2)
+    result = search_starts(*ask(), 1, starts=4, workers=2)
     assert result.is_interrupted
     assert [start.number for start in result.starts] == [2, 3]
 
@@ -110,7 +126,7 @@ def test_ctrl_c_keeps_the_finished_starts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_ctrl_c_before_the_first_result_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "run_local", interrupt_after(0))
     with pytest.raises(KeyboardInterrupt):
-        search_starts(problem(), 1, starts=4)
+        search_starts(*ask(), 1, starts=4)
 
 
 @pytest.mark.slow
@@ -121,22 +137,22 @@ def test_ctrl_c_in_a_single_start_keeps_the_best_so_far(phase: str) -> None:
             raise KeyboardInterrupt
 
     cost = SimulatorCost(SMALL)
-    asked = problem(cost, FEW, start=StartKind.HEURISTIC)
-    result = search_starts(asked, 0, watch=press)
+    asked = ask(cost, FEW, start=StartKind.HEURISTIC)
+    result = search_starts(*asked, 0, watch=press)
     assert result.is_interrupted
     best = result.best.result
     assert best.status is AnnealStatus.INTERRUPTED
-    assert best.energy == pytest.approx(energy_of(cost, asked.netlist, best.decision))
+    assert best.energy == pytest.approx(energy_of(cost, asked.task.netlist, best.decision))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", StartKind)
 def test_a_search_is_never_worse_than_its_start(kind: StartKind) -> None:
     cost = SimulatorCost(SMALL)
-    asked = problem(cost, FEW, start=kind)
+    asked = ask(cost, FEW, start=kind)
     phases: list[str] = []
-    only = search_starts(asked, 0, watch=lambda phase, point: phases.append(phase)).best
-    assert only.result.energy <= energy_of(cost, asked.netlist, only.start)
+    only = search_starts(*asked, 0, watch=lambda phase, point: phases.append(phase)).best
+    assert only.result.energy <= energy_of(cost, asked.task.netlist, only.start)
     assert ("heuristic" in phases) == (kind is StartKind.HEURISTIC)
     assert only.result.moves <= 20
 
@@ -144,8 +160,8 @@ def test_a_search_is_never_worse_than_its_start(kind: StartKind) -> None:
 def test_a_warm_start_begins_where_it_says() -> None:
     netlist = netlist_of("gemm", False)
     warm = random_start(SMALL, netlist, allowed_sites(SMALL, netlist, None), seed=99)
-    asked = problem(RandomCost(), FEW, start=StartKind.HEURISTIC, warm_start=warm)
-    assert (search_once(SearchTask(asked, 0, 0)).start.sites[0] == warm.sites).all()
+    asked = ask(RandomCost(), FEW, start=StartKind.HEURISTIC, warm_start=warm)
+    assert (search_once(StartJob(*asked, 0, 0)).start.sites[0] == warm.sites).all()
 
 
 def test_every_step_keeps_to_the_constraints() -> None:
@@ -154,7 +170,7 @@ def test_every_step_keeps_to_the_constraints() -> None:
     compute = [u for u, unit in enumerate(netlist.units) if unit.kind == 0]
     mask[compute[:4], 32:] = False
     for cost, options in ((HeuristicCost(SMALL), SHORT), (RandomCost(), FEW)):
-        result = search_starts(problem(cost, options, is_allowed=mask), 0).best.result
+        result = search_starts(*ask(cost, options, is_allowed=mask), 0).best.result
         assert mask[np.arange(netlist.num_units), result.decision.sites[0]].all()
 
 
@@ -170,7 +186,7 @@ def test_a_limit_of_moves_shortens_the_rounds() -> None:
 
 def test_no_starts_are_refused() -> None:
     with pytest.raises(InputError, match="starts=0 is out of range"):
-        search_starts(problem(), 0, starts=0)
+        search_starts(*ask(), 0, starts=0)
 
 
 class _Favours:
@@ -188,10 +204,7 @@ def test_rerouting_keeps_what_the_cost_model_likes_better() -> None:
     simple = random_decisions(netlist, 1, seed=0)
     negotiated = route(SMALL, netlist, simple.sites, method=RoutingMethod.NEGOTIATED)
     assert not same(simple, negotiated)
-    for favourite, name in (
-        (simple, FinalRouting.DIMENSION_ORDERED),
-        (negotiated, FinalRouting.NEGOTIATED),
-    ):
+    for favourite, name in ((simple, FinalRouting.DIMENSION_ORDERED), (negotiated, FinalRouting.NEGOTIATED)):
         chosen, kind = reroute(SMALL, netlist, _Favours(favourite), simple)
         assert same(chosen, favourite)
         assert kind is name
@@ -201,9 +214,9 @@ def test_rerouting_keeps_what_the_cost_model_likes_better() -> None:
 def test_the_cost_model_chooses_the_start_from_the_pool() -> None:
     is_better = []
     for taste in range(3):
-        asked = problem(RandomCost(taste), FEW, start=StartKind.HEURISTIC)
-        tasks = [SearchTask(replace(asked, pool=pool), 0, 5) for pool in (1, 4)]
-        alone, chosen = (asked.cost.score(asked.netlist, search_once(t).start)[0] for t in tasks)
+        asked = ask(RandomCost(taste), FEW, start=StartKind.HEURISTIC)
+        tasks = [StartJob(*asked.changed(pool=pool), 0, 5) for pool in (1, 4)]
+        alone, chosen = (asked.task.cost.score(asked.task.netlist, search_once(t).start)[0] for t in tasks)
         assert alone <= chosen, "the first of the pool is the start of the search alone"
         is_better.append(alone < chosen)
     assert any(is_better)
@@ -212,25 +225,25 @@ def test_the_cost_model_chooses_the_start_from_the_pool() -> None:
 @pytest.mark.slow
 def test_the_fastest_finalist_in_simulation_is_the_result() -> None:
     truth = SimulatorCost(SMALL, PRECISE_LIMITS)
-    asked = problem(RandomCost(3), FEW, start=StartKind.HEURISTIC, pool=3)
-    plain = search_once(SearchTask(asked, 0, 5))
-    judged = search_once(SearchTask(replace(asked, finalists=50), 0, 5))
-    speed = float(truth.score(asked.netlist, judged.result.decision)[0])
+    asked = ask(RandomCost(3), FEW, start=StartKind.HEURISTIC, pool=3)
+    plain = search_once(StartJob(*asked, 0, 5))
+    judged = search_once(StartJob(*asked.changed(finalists=50), 0, 5))
+    speed = float(truth.score(asked.task.netlist, judged.result.decision)[0])
     assert plain.simulated is None and judged.simulated == speed
     for decision in (judged.start, judged.favourite):
-        assert speed >= truth.score(asked.netlist, decision)[0]
-    assert judged.result.energy == energy_of(asked.cost, asked.netlist, judged.result.decision)
+        assert speed >= truth.score(asked.task.netlist, decision)[0]
+    assert judged.result.energy == energy_of(asked.task.cost, asked.task.netlist, judged.result.decision)
     slower = replace(judged, number=0, simulated=speed / 2)
     assert MultiStartResult((slower, replace(judged, number=1))).best.number == 1
 
 
 @pytest.mark.slow
 def test_with_finalists_the_simulator_chooses_the_start_from_the_pool() -> None:
-    asked = problem(RandomCost(3), FEW, start=StartKind.HEURISTIC, pool=4, finalists=1)
+    asked = ask(RandomCost(3), FEW, start=StartKind.HEURISTIC, pool=4, finalists=1)
     elite = Elite()
-    judged = search_once(SearchTask(asked, 0, 5), elite=elite)
+    judged = search_once(StartJob(*asked, 0, 5), elite=elite)
     truth = SimulatorCost(SMALL, PRECISE_LIMITS)
-    speeds = [truth.score(asked.netlist, decision)[0] for decision in elite.decisions[:4]]
+    speeds = [truth.score(asked.task.netlist, decision)[0] for decision in elite.decisions[:4]]
     assert len(set(speeds)) > 1
     assert same(judged.start, elite.decisions[int(np.argmax(speeds))])
 
@@ -238,8 +251,8 @@ def test_with_finalists_the_simulator_chooses_the_start_from_the_pool() -> None:
 class _Slow(Judge):
     """Has time for a simulation after some searches only."""
 
-    def __init__(self, problem: Problem, is_affordable: Callable[[], bool]) -> None:
-        super().__init__(problem.fabric, problem.netlist)
+    def __init__(self, asked: Asked, is_affordable: Callable[[], bool]) -> None:
+        super().__init__(asked.task.fabric, asked.task.netlist)
         self._is_affordable, self.simulated = is_affordable, list[Decisions]()
 
     @property
@@ -257,11 +270,11 @@ def test_where_simulations_are_slow_predictions_choose(affordable_after: int) ->
     """The first result is simulated, and the others in the order of their predictions."""
     cost, elite = RandomCost(4), Elite()
     options = replace(FEW, time_limit=60.0)
-    asked = problem(cost, options, start=StartKind.HEURISTIC, pool=5, finalists=1)
+    asked = ask(cost, options, start=StartKind.HEURISTIC, pool=5, finalists=1)
     judge = _Slow(asked, lambda: len(elite.decisions) >= affordable_after)
-    seeds = SearchTask(asked, 0, 5).seeds()[1]
-    first = pool.search_pool(asked, seeds, elite, judge, lambda point, search: None)
-    scores = np.array([cost.score(asked.netlist, decision)[0] for decision in elite.decisions])
+    seeds = StartJob(*asked, 0, 5).seeds()[1]
+    first = pool.search_pool(*asked, seeds, elite, judge, lambda point, search: None)
+    scores = np.array([cost.score(asked.task.netlist, decision)[0] for decision in elite.decisions])
     assert len(scores) == 5 and same(judge.simulated[0], elite.decisions[0])
     if affordable_after == 100:
         assert len(judge.simulated) == 1
@@ -278,19 +291,17 @@ def test_a_deadlock_does_not_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Judge, "simulate", lambda self, decision: np.finfo(float).tiny)
     cost, elite = RandomCost(4), Elite()
     options = replace(FEW, time_limit=60.0)
-    asked = problem(cost, options, start=StartKind.HEURISTIC, pool=4, finalists=1)
-    seeds = SearchTask(asked, 0, 5).seeds()[1]
+    asked = ask(cost, options, start=StartKind.HEURISTIC, pool=4, finalists=1)
+    seeds = StartJob(*asked, 0, 5).seeds()[1]
     judge = _Slow(asked, lambda: False)
-    first = pool.search_pool(asked, seeds, elite, judge, lambda point, search: None)
-    scores = [cost.score(asked.netlist, decision)[0] for decision in elite.decisions[1:]]
+    first = pool.search_pool(*asked, seeds, elite, judge, lambda point, search: None)
+    scores = [cost.score(asked.task.netlist, decision)[0] for decision in elite.decisions[1:]]
     assert same(first.decision, elite.decisions[1 + int(np.argmax(scores))])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pool", "warm start", "random start"])
-def test_ctrl_c_during_a_simulation_ends_the_search(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_during_a_simulation_ends_the_search(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulated: list[Decisions] = []
 
     class Interrupted(SimulatorCost):
@@ -300,18 +311,18 @@ def test_ctrl_c_during_a_simulation_ends_the_search(
             return super().score(netlist, decisions)
 
     monkeypatch.setattr(finalists, "SimulatorCost", Interrupted)
-    asked = problem(RandomCost(), FEW, finalists=2)
+    asked = ask(RandomCost(), FEW, finalists=2)
     if kind == "pool":
-        asked = replace(asked, start=StartKind.HEURISTIC, pool=3)
+        asked = asked.changed(start=StartKind.HEURISTIC, pool=3)
     elif kind == "warm start":
-        asked = replace(asked, warm_start=random_start(SMALL, asked.netlist, asked.is_allowed, 1))
-    result = search_starts(asked, seed=5)
+        asked = asked.changed(warm_start=random_start(SMALL, asked.task.netlist, asked.task.is_allowed, 1))
+    result = search_starts(*asked, seed=5)
     assert result.is_interrupted and len(simulated) == 1
     best = result.best
     assert same(best.result.decision, simulated[0]) and best.simulated is not None
     if kind == "warm start":
         assert best.result.moves <= 1, "there is no search after it"
-    check(asked.fabric, asked.netlist, best.result.decision)
+    check(asked.task.fabric, asked.task.netlist, best.result.decision)
 
 
 @pytest.mark.slow
@@ -325,28 +336,28 @@ def test_searches_of_the_pool_have_rules_of_their_own(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(pool, "HeuristicCost", Recorded)
     given = Rules(link=2.0, flow=0.0)
-    asked = problem(RandomCost(), FEW, start=StartKind.HEURISTIC, pool=5, rules=given)
-    search_once(SearchTask(asked, 0, 5))
+    asked = ask(RandomCost(), FEW, start=StartKind.HEURISTIC, pool=5, rules=given)
+    search_once(StartJob(*asked, 0, 5))
     *searched, judge = seen
     assert searched[0] == searched[2] == searched[4] == judge == given
     assert len(set(searched)) == 3
     assert all(rules.flow == 0 and rules.link > 0 for rules in searched), "factors keep a rule off"
     again = list(searched)
     seen.clear()
-    search_once(SearchTask(asked, 0, 5))
+    search_once(StartJob(*asked, 0, 5))
     assert seen[:-1] == again
 
 
 @pytest.mark.slow
 def test_the_favourite_of_the_heuristic_is_always_simulated() -> None:
-    asked = problem(RandomCost(3), FEW, start=StartKind.HEURISTIC, pool=4, finalists=1)
+    asked = ask(RandomCost(3), FEW, start=StartKind.HEURISTIC, pool=4, finalists=1)
     heuristic = HeuristicCost(SMALL)
     elite = Elite()
-    judged = search_once(SearchTask(asked, 0, 5), elite=elite)
-    energies = [energy_of(heuristic, asked.netlist, d) for d in elite.decisions[:4]]
+    judged = search_once(StartJob(*asked, 0, 5), elite=elite)
+    energies = [energy_of(heuristic, asked.task.netlist, d) for d in elite.decisions[:4]]
     favourite = elite.decisions[int(np.argmin(energies))]
     assert elite.favourite is favourite
-    speed = SimulatorCost(SMALL, PRECISE_LIMITS).score(asked.netlist, favourite)[0]
+    speed = SimulatorCost(SMALL, PRECISE_LIMITS).score(asked.task.netlist, favourite)[0]
     assert judged.simulated is not None and judged.simulated >= speed
 
 
@@ -360,11 +371,11 @@ def test_without_a_pool_only_results_are_simulated(monkeypatch: pytest.MonkeyPat
             return super().score(netlist, decisions)
 
     monkeypatch.setattr(finalists, "SimulatorCost", Recorded)
-    judged = search_once(SearchTask(problem(options=FEW, finalists=1), 0, 5))
+    judged = search_once(StartJob(*ask(options=FEW, finalists=1), 0, 5))
     assert all(same(decision, judged.result.decision) for decision in seen) and seen
 
 
 def test_wrong_numbers_are_refused() -> None:
     for wrong in ({"pool": 0}, {"finalists": -1}):
         with pytest.raises(InputError, match="allowed: 1 or more, 0 or more"):
-            problem(**wrong)
+            ask(**wrong)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placer.annealing.random import below, rng_state, uniform
+from placer.base import below, rng_state, uniform
 
 MASK = (1 << 64) - 1
 

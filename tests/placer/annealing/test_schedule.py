@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from placer.annealing import Schedule
 from placer.annealing.schedule import next_reach
-from placer.errors import InputError
+from placer.base import InputError
 
 SHARES = st.floats(0, 1)
 

@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placer.annealing import MoveMix, Search, Start
-from placer.annealing.moves import Refusal
-from placer.annealing.search import INFINITE_TEMPERATURE, BatchedSearch, CompiledSearch, Counts
-from placer.check import check
-from placer.decision import Decisions
+from placer.annealing import BatchedSearch, Counts, MoveMix, Refusal, Search, Start
+from placer.annealing.search import INFINITE_TEMPERATURE, RulesSearch
+from placer.cost import HeuristicCost
+from placer.decision import Decisions, check
 from placer.fabric import Fabric
-from placer.heuristic import HeuristicCost
+from placer.graph.workloads import FAMILIES
 from placer.netlist import Netlist
-from placer.workloads import FAMILIES
 from tests.placer.annealing.cases import SMALL, EnergyCost, drawn, free_start, random_start
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -26,8 +24,8 @@ MIX = MoveMix().cumulated()
 Opener = Callable[[Fabric, Netlist, Start, int], Search]
 
 
-def compiled(fabric: Fabric, netlist: Netlist, start: Start, seed: int) -> CompiledSearch:
-    return CompiledSearch(fabric, netlist, HeuristicCost(fabric), start, MIX, seed)
+def compiled(fabric: Fabric, netlist: Netlist, start: Start, seed: int) -> RulesSearch:
+    return RulesSearch(fabric, netlist, HeuristicCost(fabric), start, MIX, seed)
 
 
 def batched(fabric: Fabric, netlist: Netlist, start: Start, seed: int) -> BatchedSearch:
@@ -51,10 +49,7 @@ def test_a_walk_is_legal_and_knows_its_energies(engine: Opener, seed: int) -> No
         assert counts.moves == before + 25
         least = min(least, search.energy)
         assert search.best_energy <= least + 1e-9  # the running total is not exact to the bit
-    for decision, energy in (
-        (search.current(), search.energy),
-        (search.best(), search.best_energy),
-    ):
+    for decision, energy in ((search.current(), search.energy), (search.best(), search.best_energy)):
         check(fabric, netlist, decision)
         assert start.is_allowed[np.arange(netlist.num_units), decision.sites[0]].all()
         assert cost.energy(netlist, decision)[0] == pytest.approx(energy, abs=1e-9)
@@ -130,7 +125,7 @@ def test_a_wrong_running_total_is_found() -> None:
     search = compiled(fabric, netlist, start, 0)
     search.run(20, 1.0, 3, Counts())
     search.verify()
-    search._pressure.total[0] *= 1.001
+    search._pricer.level[0] *= 1.001
     with pytest.raises(RuntimeError, match=r"the running cost .* differs from the full cost"):
         search.verify()
 
@@ -168,9 +163,7 @@ class BrokenCost:
     ],
     ids=["zero", "negative", "nan", "infinite", "too many", "two dimensions"],
 )
-def test_scores_that_make_no_sense_are_refused(
-    num_good: int, scores: Callable[[int], np.ndarray]
-) -> None:
+def test_scores_that_make_no_sense_are_refused(num_good: int, scores: Callable[[int], np.ndarray]) -> None:
     fabric, netlist, start = random_start(3)
     cost = BrokenCost(num_good, scores)
     with pytest.raises(ValueError, match="a cost model must give one score above 0 per decision"):

@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 
-from placer.kernels.chain import subgraph
-from placer.kernels.generate import fully_connected, resnet, unet
-from placer.kernels.graph import KernelGraph, Wafer
-from placer.kernels.layout import Layout
-from placer.kernels.layout_file import from_json
+from placer.kernels.model import KernelGraph, KernelLayout, Wafer, from_json, fully_connected, resnet, subgraph, unet
 
 PUBLIC = Path(__file__).resolve().parents[4] / "shared/data/ispd2020"
 needs_public_graphs = pytest.mark.skipif(not PUBLIC.is_dir(), reason="no public benchmarks here")
@@ -30,9 +26,7 @@ def small_graphs() -> dict[str, KernelGraph]:
     }
 
 
-def written_wafers(
-    graph: KernelGraph, path: Path
-) -> Iterator[tuple[KernelGraph, Layout, dict[str, Any]]]:
+def written_wafers(graph: KernelGraph, path: Path) -> Iterator[tuple[KernelGraph, KernelLayout, dict[str, Any]]]:
     """What each wafer holds, its layout and its throughput, from the JSON file of the mapper."""
     text = path.read_text()
     for number, wafer in enumerate(json.loads(text)["wafers"]):

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from placer.config import run_command
-from placer.kernels import bench
+from placer.base import StatusLine
+from placer.base.config import run_command
 from placer.kernels.__main__ import main
-from placer.kernels.check import judge
-from placer.kernels.generate import generate
-from placer.kernels.kgraph_file import format_kgraph
-from placer.kernels.layout_file import parse_layout
-from placer.kernels.problem import Problem
-from placer.kernels.truth_model import simulate_mapping
-from placer.progress import StatusLine
+from placer.kernels.bench.__main__ import main as bench_main
+from placer.kernels.model import format_kgraph, generate, judge, parse_layout
+from placer.kernels.sizing import Problem
+from placer.kernels.truth import simulate_mapping
 from tests.placer.kernels.cases import written_wafers
+
+pytestmark = pytest.mark.slow
 
 QUICK = ["preset=tiny", "time_limit=0.2", "engine=strips"]
 
@@ -30,9 +29,7 @@ def run(*arguments: str) -> int:
     return int(exit_info.value.code or 0)
 
 
-def test_a_mapping_is_written_drawn_and_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mapping_is_written_drawn_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "new/layout.txt"
     assert run(*QUICK, f"output={output}") == 0
     graph = generate("tiny")
@@ -51,7 +48,6 @@ def test_a_mapping_is_written_drawn_and_printed(
     assert "utilisation" in text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[[100, 100]], [[100, 100], [80, 60]]])
 def test_throughput_is_written_where_a_cost_chose(
     sizes: list[list[int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -60,9 +56,7 @@ def test_throughput_is_written_where_a_cost_chose(
     chosen = ["preset=tiny_convs", "time_limit=0.5", "cost=simulator", f"wafer_sizes={sizes}"]
     assert run(*chosen, f"output={output}") == 0
     cycles = []
-    for part, layout, throughput in written_wafers(
-        generate("tiny_convs"), output.with_suffix(".json")
-    ):
+    for part, layout, throughput in written_wafers(generate("tiny_convs"), output.with_suffix(".json")):
         measured = simulate_mapping(Problem(part), layout)
         assert throughput["simulated"] == pytest.approx(measured.throughput)
         assert throughput["predicted"] == throughput["simulated"]
@@ -73,10 +67,7 @@ def test_throughput_is_written_where_a_cost_chose(
     assert (says in capsys.readouterr().out) == (len(sizes) > 1)
 
 
-@pytest.mark.slow
-def test_chains_write_one_file_per_wafer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_chains_write_one_file_per_wafer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "graph.kgraph"
     path.write_text(format_kgraph(generate("tiny_convs")))
     output = tmp_path / "layout.txt"
@@ -89,10 +80,7 @@ def test_chains_write_one_file_per_wafer(
 
 @pytest.mark.parametrize("wafers", [["wafer_sizes=[[100,90]]"], ["wafers=2"]])
 def test_ctrl_c_writes_the_best_so_far(
-    wafers: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    wafers: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     presses = iter([signal.SIGINT])
 
@@ -159,7 +147,6 @@ def test_more_wafers_than_sizes_end_with_code_2(capsys: pytest.CaptureFixture[st
     assert "wafers=4, but wafer_sizes has 2 entries" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_one_wafer_size_takes_the_place_of_the_graphs_own(tmp_path: Path) -> None:
     output = tmp_path / "layout.txt"
     assert run(*QUICK, "wafer_sizes=[[90,120]]", f"output={output}") == 0
@@ -179,10 +166,7 @@ BIG = "W=999999 H=999999 R=1 S=1 C=999999"
     [
         (HEAD + "pool[1] h=2\n", "node 1: unknown type 'pool'; allowed: conv, dblock, cblock"),
         (HEAD + CHAIN + "conv[1] W=1 H=1 R=1 S=1 C=1 K=1 T=1\n", "duplicate node id 1"),
-        (
-            HEAD + CHAIN + "conv[1]:y -> conv[2]:x\nconv[2]:y -> conv[1]:x\n",
-            "the graph has a cycle: 1 -> 2 -> 1",
-        ),
+        (HEAD + CHAIN + "conv[1]:y -> conv[2]:x\nconv[2]:y -> conv[1]:x\n", "the graph has a cycle: 1 -> 2 -> 1"),
         (HEAD.replace("500", "60") + "conv[1] W=9 H=9 R=9 S=9 C=1 K=1 T=1\n", "exceeds the memory"),
         (HEAD.replace("=30", "=5") + CHAIN, r"kernel k1 .* 5 x 5 .* smallest square grid .* 6 x 6"),
         (HEAD.replace("=30", "=6") + CHAIN, r"largest is k1 .* smallest square grid .*: 9 x 9;"),
@@ -211,11 +195,10 @@ def test_bad_graphs_end_with_code_2(
 
 def run_bench(*arguments: str) -> int:
     with pytest.raises(SystemExit) as exit_info:
-        run_command(bench.main, "kernels_bench", arguments)
+        run_command(bench_main, "kernels_bench", arguments)
     return int(exit_info.value.code or 0)
 
 
-@pytest.mark.slow
 def test_the_benchmark_prints_writes_publishes_and_goes_on_where_it_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

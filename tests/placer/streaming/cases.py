@@ -7,12 +7,8 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from placer.streaming.check import check
-from placer.streaming.device import Device
-from placer.streaming.generate import growing_network, layered
-from placer.streaming.problem import Problem, make_problem
-from placer.streaming.program import Instruction, Program
-from placer.streaming.rules import InfeasibleError
+from placer.streaming.model import Device, InfeasibleError, Instruction, Program, check, growing_network, layered
+from placer.streaming.search import Problem, make_problem
 
 
 def graph(num_nodes: int, *edges: tuple[int, int], **memories: tuple[int, ...]) -> Program:
@@ -44,7 +40,6 @@ def least_cycles(program: Program, device: Device) -> int | None:
     """The optimum by trying everything; None: there is no mapping."""
     slots = list(product(range(device.tiles), range(device.ii)))
     verdicts = (
-        check(program, device, *zip(*choice, strict=True))
-        for choice in product(slots, repeat=program.num_nodes)
+        check(program, device, *zip(*choice, strict=True)) for choice in product(slots, repeat=program.num_nodes)
     )
     return min((verdict.cycles for verdict in verdicts if verdict.is_legal), default=None)

@@ -11,16 +11,16 @@ from types import ModuleType
 import pytest
 
 from costmodel.train_mapper import main as train_main
-from placer.config import run_command
-from placer.streaming import annealing, construct, exact, report
+from placer.base.config import run_command
 from placer.streaming.__main__ import main
-from placer.streaming.check import check
-from placer.streaming.device import Device
-from placer.streaming.program_file import load_program
-from placer.streaming.result_file import FrontPoint
+from placer.streaming.mappers import FrontPoint, mappers
+from placer.streaming.model import Device, check, load_program
 from placer.streaming.rl import sample
+from placer.streaming.search import construct, exact, plans
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
+pytestmark = pytest.mark.slow
+
 FFT = ROOT / "data/inputs/streaming/fft.json"
 HARD = ROOT / "data/inputs/streaming/gn60.json"
 
@@ -32,17 +32,10 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return stop.value.code, *capsys.readouterr()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "mapper", ["auto", "random", "list", "sa", "slots", "evolution", "exact", "rl", "hybrid"]
-)
-def test_every_mapper_maps_the_fft(
-    mapper: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("mapper", ["auto", "random", "list", "sa", "slots", "evolution", "exact", "rl", "hybrid"])
+def test_every_mapper_maps_the_fft(mapper: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "new" / "fft.json"
-    code, out, err = run(
-        capsys, f"graph={FFT}", f"mapper={mapper}", "time_limit=0.1", f"output={output}"
-    )
+    code, out, err = run(capsys, f"graph={FFT}", f"mapper={mapper}", "time_limit=0.1", f"output={output}")
     assert (code, err) == (0, "")
     assert "fft: 17 instructions" in out
     document = json.loads(output.read_text())
@@ -59,7 +52,6 @@ def test_every_mapper_maps_the_fft(
     assert "instruction 16" in page
 
 
-@pytest.mark.slow
 def test_front_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "m.json"
     graph = ROOT / "data/inputs/streaming/table_lookup.json"
@@ -85,11 +77,10 @@ def with_ctrl_c(real: Callable[..., object]) -> Callable[..., object]:
     return call
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mapper", "seconds", "module", "name"),
     [
-        ("sa", 600, annealing, "_anneal_moves"),
+        ("sa", 600, plans, "_anneal_moves"),
         ("exact", 600, exact, "wait"),
         ("auto", 2, exact, "wait"),
         ("rl", 600, sample, "sample_once"),
@@ -127,12 +118,11 @@ def test_ctrl_c_before_the_first_mapping_writes_nothing(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 def test_ctrl_c_while_the_front_is_sought_keeps_what_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "m.json"
-    monkeypatch.setattr(report, "FrontPoint", with_ctrl_c(FrontPoint))
+    monkeypatch.setattr(mappers, "FrontPoint", with_ctrl_c(FrontPoint))
     given = (f"graph={FFT}", "mapper=list", "time_limit=0.05", "front=true", f"output={output}")
     code, _, err = run(capsys, *given)
     assert (code, err) == (130, "interrupted\n")
@@ -170,11 +160,7 @@ PAIR = {"SEInstUse": ["t"], "ops": ["send"], "Predecessors": [], "Successors": [
     ],
 )
 def test_wrong_input_is_one_line(
-    document: object,
-    overrides: list[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    document: object, overrides: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "graph.json"
     path.write_text(json.dumps(document))
@@ -186,9 +172,7 @@ def test_wrong_input_is_one_line(
     assert not (tmp_path / "m.json").exists()
 
 
-def test_unknown_ops_can_be_mapped_without_values(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_ops_can_be_mapped_without_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "graph.json"
     path.write_text(json.dumps({"Program": [{"SyncFlow": [{"SEInst": PAIR}]}]}))
     output = f"output={tmp_path / 'm.json'}"
@@ -197,9 +181,7 @@ def test_unknown_ops_can_be_mapped_without_values(
     assert "3 cycles, lower bound 3, optimal" in out
 
 
-def test_any_op_and_file_name_can_be_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_any_op_and_file_name_can_be_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Text that matplotlib would take for mathematics, for hidden labels, or has no signs for."""
     flow = [{"SEInst": PAIR | {"ops": [op]}} for op in ("$\\frac{", "_", "\u65e5", "x" * 99, "")]
     path = tmp_path / "a$b$.json"
@@ -210,28 +192,16 @@ def test_any_op_and_file_name_can_be_drawn(
     assert output.with_suffix(".png").exists()
 
 
-@pytest.mark.slow
-def test_a_long_program_is_drawn_smaller(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_program_is_drawn_smaller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = tmp_path / "chain.json", tmp_path / "m.json"
     edges = [[n, n + 1] for n in range(99)]
     path.write_text(json.dumps({"num_nodes": 100, "edges": edges}))
-    given = (
-        f"graph={path}",
-        f"output={output}",
-        "mapper=list",
-        "time_limit=0",
-        "depth=120",
-        "ii=20",
-    )
+    given = (f"graph={path}", f"output={output}", "mapper=list", "time_limit=0", "depth=120", "ii=20")
     assert run(capsys, *given)[::2] == (0, "")
     assert json.loads(output.read_text())["cycles"] > 12_000
 
 
-def test_training_command_writes_a_policy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_command_writes_a_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [
         "updates=1", "graphs.num_graphs=2", "graphs.most_nodes=7", "ppo.rollouts=2",
         f"exclude=[{FFT}]", f"output={tmp_path / 'run'}", "tracking.uri=null",

@@ -1,1 +1,0 @@
-"""Placements found with different cost models in the same time, compared in simulation."""

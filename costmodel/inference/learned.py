@@ -1,0 +1,189 @@
+"""The learned model as a cost model for placers.
+
+cost = LearnedCost.load("data/model/flow.pt")
+cost.score(netlist, decisions)  # predicted normalised throughput, higher is better
+cost.predict_with_uncertainty(netlist, decisions).log_sigma
+session = cost.session(netlist, sites, flow_class)  # for placements that differ little
+
+`flow` networks run as compiled code (`costmodel/inference`), others by DGL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costmodel.encoding import FABRIC_FEATURES, Encoded, NetlistFeatures, encode, graph_set, netlist_features
+from costmodel.inference.full import predict_encoded
+from costmodel.inference.search import LearnedSearch
+from costmodel.inference.session import Session
+from costmodel.model import Model, Prediction, open_model
+from costmodel.networks import FlowNetwork
+from placer.annealing import BatchedSearch, Search, Start
+from placer.base import FloatArray, InputError, IntArray
+from placer.cost import CostModel, Rules
+from placer.decision import Decisions
+from placer.fabric import Fabric, fabric_of
+from placer.netlist import Netlist
+
+# A model does not see rates and latencies: it learned their effect, so they must be the same again.
+# These only say how much there is of everything.
+_SIZES = ("name", "columns", "rows", "ports_per_side", "dram.channels")
+
+
+class LearnedCost:
+    """Predicts decisions of netlists on one fabric, by one model or the mean of several.
+
+    The mean is that of log throughput. A pessimistic score is lower by `pessimism` standard
+    deviations between the models: a search does not go where they disagree.
+    """
+
+    def __init__(self, fabric: Fabric, *models: Model, pessimism: float = 0.0, tolerance: float = 0.0) -> None:
+        """`tolerance`: of searches, an approximation (docs/inference.md).
+
+        Raises InputError when a model was trained on hardware with other rates, or on mappings.
+        """
+        if not models:
+            raise InputError("a learned cost needs at least one model")
+        for name, value in (("pessimism", pessimism), ("tolerance", tolerance)):
+            if not 0 <= value < np.inf:
+                raise InputError(f"{name}={value}; allowed: 0 or more")
+        if pessimism > 0 and len(models) == 1:
+            raise InputError(f"pessimism={pessimism} needs several models that can disagree")
+        for model in models:
+            model.require_features(FABRIC_FEATURES)
+            _require_same_hardware(fabric, model)
+        self.fabric, self.models = fabric, models
+        self.pessimism, self.tolerance = pessimism, tolerance
+        self._networks = _compiled_networks(models)
+        self._last: tuple[Netlist, NetlistFeatures] | None = None  # a search asks for one netlist
+
+    @classmethod
+    def load(
+        cls,
+        location: str | Path | Sequence[str | Path],
+        fabric: Fabric | None = None,
+        pessimism: float = 0.0,
+        tolerance: float = 0.0,
+        tracking: str | None = None,
+    ) -> LearnedCost:
+        """From a model file or an MLflow URI (`open_model`), or several of them.
+
+        Without a fabric, for the one that the first model was trained on.
+        Raises InputError when there is no such model, or it is of another version or fabric.
+        """
+        locations = [location] if isinstance(location, str | Path) else location
+        models = [open_model(each, tracking) for each in locations]
+        if not models:
+            raise InputError("no model file or URI was named")
+        models[0].require_features(FABRIC_FEATURES)
+        fabric = fabric or fabric_of(models[0].origin["fabric"])
+        return cls(fabric, *models, pessimism=pessimism, tolerance=tolerance)
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        """Predicted normalised throughput [num_decisions] in (0, 1)."""
+        log_throughput = self._predict(netlist, decisions)[:, :, 0]
+        spread = log_throughput.std(axis=1)
+        scores: FloatArray = np.exp(log_throughput.mean(axis=1) - self.pessimism * spread)
+        return scores
+
+    def predict_with_uncertainty(self, netlist: Netlist, decisions: Decisions) -> Prediction:
+        """Means of the models, with the standard deviation of the logarithm.
+
+        Its square is the mean of the squares that the models predict, plus the variance between
+        them (a mixture, as in deep ensembles).
+        """
+        members = self._predict(netlist, decisions)
+        variance = np.exp(2 * members[:, :, 1]).mean(axis=1) + members[:, :, 0].var(axis=1)
+        return Prediction(np.exp(members[:, :, 0].mean(axis=1)), np.log(variance) / 2)
+
+    def session(self, netlist: Netlist, sites: IntArray, flow_class: IntArray) -> Session:
+        """For a walk through placements with dimension-ordered routes.
+
+        `flow_class` [num_flows]: 0 goes XY, 1 goes YX. Raises InputError without compiled code.
+        """
+        if self._networks is None:
+            raise InputError("a session needs models with `flow` networks")
+        return Session(self._networks, self.fabric, netlist, sites, flow_class, self.pessimism)
+
+    def open_search(self, netlist: Netlist, start: Start, mix: FloatArray, seed: int) -> Search:
+        """For the annealer."""
+        if self._networks is None:
+            return BatchedSearch(self.fabric, netlist, self, start, mix, seed)
+        return LearnedSearch(self._networks, self.fabric, netlist, start, mix, seed, self.pessimism, self.tolerance)
+
+    def _predict(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        """Log throughput and log sigma by each model [num_decisions, num_models, 2]."""
+        if self._last is None or self._last[0] is not netlist:
+            self._last = netlist, netlist_features(netlist)
+        features, encoded = self._last[1], encode(self.fabric, netlist, decisions)
+        if self._networks is None:
+            return _predict_by_dgl(self.models, features, encoded)
+        result = predict_encoded(self._networks, features, encoded)
+        if not np.isfinite(result).all():
+            raise InputError("the model gives a prediction that is not finite; train it again")
+        result[:, :, 1] += np.log([model.sigma_scale for model in self.models])
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedChoice:
+    """`cost=learned` on a command line."""
+
+    name: str
+    model_file: Path  # or MLflow URI
+    more_models: list[Path]  # that are asked as well
+    pessimism: float
+    tolerance: float
+    tracking: str | None
+
+    def model(self, fabric: Fabric, rules: Rules, seed: int) -> CostModel:
+        return LearnedCost.load(
+            [self.model_file, *self.more_models], fabric, self.pessimism, self.tolerance,
+            self.tracking,
+        )  # fmt: skip
+
+
+def _compiled_networks(models: Sequence[Model]) -> list[FlowNetwork] | None:
+    networks = [model.network for model in models if isinstance(model.network, FlowNetwork)]
+    if len(networks) < len(models):
+        return None
+    if any(network.config != networks[0].config for network in networks):
+        raise InputError("the models of an ensemble must have networks of the same configuration")
+    return networks
+
+
+def _predict_by_dgl(models: Sequence[Model], features: NetlistFeatures, encoded: Encoded) -> FloatArray:
+    graphs, ids = graph_set([(features, encoded)]), np.arange(len(encoded))
+    result = np.empty((len(encoded), len(models), 2))
+    for member, model in enumerate(models):
+        prediction = model.predict_graphs(graphs, ids)
+        assert prediction.log_sigma is not None
+        result[:, member, 0] = np.log(prediction.throughput)
+        result[:, member, 1] = prediction.log_sigma
+    return result
+
+
+def _require_same_hardware(fabric: Fabric, model: Model) -> None:
+    learned, given = _rates(model.origin["fabric"]), _rates(asdict(fabric))
+    for name in sorted(learned.keys() | given.keys()):
+        if learned.get(name) != given.get(name):
+            raise InputError(
+                f"the model was trained with {name}={learned.get(name)}, the fabric "
+                f"{fabric.name!r} has {given.get(name)}; train a model for this fabric"
+            )
+
+
+def _rates(description: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """All values but sizes, by dotted name."""
+    values: dict[str, Any] = {}
+    for key, value in description.items():
+        if isinstance(value, dict):
+            values |= _rates(value, f"{prefix}{key}.")
+        elif prefix + key not in _SIZES:
+            values[prefix + key] = value
+    return values

@@ -1,0 +1,14 @@
+"""A trained model and its file, where models lie, and labelled data as models read it."""
+
+from costmodel.model.labelled import (
+    DataKind,
+    Labelled,
+    Prediction,
+    Selection,
+    open_labelled,
+    register_kind,
+    split_validation,
+)
+from costmodel.model.location import log_model, open_model
+from costmodel.model.model import BATCH_SIZE, Model
+from costmodel.model.tracking import Tracker, TrackingConfig, open_tracker

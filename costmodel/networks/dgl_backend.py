@@ -1,0 +1,28 @@
+"""The one place that imports DGL: `from costmodel.networks.dgl_backend import dgl`.
+
+DGL 1.1.3 is the release that works with the pinned torch. It needs `packaging` (a direct
+dependency of this project): without it, DGL falls back to a module that setuptools has dropped.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Unset, DGL prints a banner on stderr and writes its choice to a file in the home directory.
+os.environ.setdefault("DGLBACKEND", "pytorch")
+
+import dgl  # after the line above, which it reads
+import torch
+
+__all__ = ["dgl", "has_gpu"]
+
+
+def has_gpu() -> bool:
+    """Tell whether both torch and DGL can use one; the pinned DGL is built for CPUs."""
+    if not torch.cuda.is_available():
+        return False
+    try:
+        dgl.graph(([0], [0])).to("cuda")
+    except dgl.DGLError:
+        return False
+    return True

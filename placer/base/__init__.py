@@ -1,0 +1,36 @@
+"""What everything else is built on: errors, files, arrays, tables, settings, compiled loops."""
+
+from placer.base.arrays import BoolArray, ByteArray, FloatArray, IntArray, LongArray, SingleArray
+from placer.base.console import command_line, file_name, finite, make_console, overview, plain
+from placer.base.ctrl_c import Interrupt, keep_ctrl_c
+from placer.base.errors import DoesNotFitError, InputError
+from placer.base.extras import explain_missing
+from placer.base.files import (
+    make_folder,
+    new_file,
+    parse_object,
+    read_archive,
+    read_text,
+    require_folder,
+    require_kind,
+    write_atomic,
+)
+from placer.base.jit import generic, hot, hot_loop, inlined, inlined_with_runtime, internal
+from placer.base.progress import NotedBar, StatusLine, counting_bar
+from placer.base.random import RngState, below, rng_state, uniform
+from placer.base.settings import (
+    Count,
+    Fill,
+    OneOf,
+    Positive,
+    SettingError,
+    Settings,
+    Share,
+    Some,
+    Whole,
+    Within,
+    allowed_text,
+    without_none,
+)
+from placer.base.sources import git_revision, source_key, sources_of
+from placer.base.tables import Cell, Picture, Table, number, percent, png, write_report

@@ -1,0 +1,83 @@
+"""Cost models: what a placer asks to compare decisions of one netlist.
+
+`placer` knows only this protocol; the learned model (`costmodel`) implements it as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from placer.base import FloatArray, InputError
+from placer.decision import Decisions
+from placer.fabric import Fabric
+from placer.netlist import Netlist
+from placer.simulation import Limits, Outcome, Status, label_limits, simulate_stack
+
+
+class CostModel(Protocol):
+    """Scores decisions of one netlist."""
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        """Predicted normalised throughput [num_decisions] in (0, 1], higher is better."""
+        ...
+
+
+@runtime_checkable
+class MonotoneCost(CostModel, Protocol):
+    """A cost model whose scores rise with those of another one."""
+
+    @property
+    def ranks_like(self) -> CostModel: ...
+
+
+def ranking_model(cost: CostModel) -> CostModel:
+    """The cost model that a search asks which decision is better: it may be faster."""
+    return cost.ranks_like if isinstance(cost, MonotoneCost) else cost
+
+
+class SimulatorCost:
+    """The simulator in the loop: the truth, milliseconds per decision, simulated as labels are."""
+
+    def __init__(self, fabric: Fabric, limits: Limits | None = None) -> None:
+        self.fabric = fabric
+        self._limits = limits  # None: those of labels
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        """Simulated throughput; a deadlock scores next to nothing."""
+        return simulated_throughput(netlist, self.simulate(netlist, decisions))
+
+    def simulate(self, netlist: Netlist, decisions: Decisions) -> Outcome:
+        """All that the simulator tells. Raises InputError when the cycles allowed are too few."""
+        limits = self._limits or label_limits(netlist.bound_cycles)
+        outcome = simulate_stack(self.fabric, netlist, decisions, limits)
+        is_unmeasured = np.isnan(outcome.cycles_per_sample)
+        if (is_unmeasured & (outcome.status == Status.CAP)).any():
+            raise InputError(
+                f"netlist {netlist.name!r}: a simulation ended at max_cycles="
+                f"{limits.max_cycles} before any sample was complete; allow more cycles"
+            )
+        return outcome
+
+
+def simulated_throughput(netlist: Netlist, outcome: Outcome) -> FloatArray:
+    """Normalised throughput [num_decisions]; next to nothing for a deadlock."""
+    period = np.nan_to_num(outcome.cycles_per_sample, nan=np.inf)
+    return np.maximum(netlist.bound_cycles / period, np.finfo(np.float64).tiny)
+
+
+class RandomCost:
+    """Scores that say nothing: the floor for comparisons, and a stub for tests."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._key = seed.to_bytes(8, "little", signed=True)
+
+    def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
+        """A hash of sites and channels: equal decisions have equal scores."""
+        scores = np.empty(len(decisions))
+        for k, (sites, channels) in enumerate(zip(decisions.sites, decisions.channels, strict=True)):
+            digest = hashlib.blake2b(sites.tobytes() + channels.tobytes(), key=self._key)
+            scores[k] = 1.0 - int.from_bytes(digest.digest()[:6], "little") / 2.0**48
+        return scores

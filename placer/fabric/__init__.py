@@ -1,0 +1,4 @@
+"""The hardware: a grid of compute units, memory units, memory ports, switches and links."""
+
+from placer.fabric.fabric import Direction, DramSpec, Fabric, MemorySpec, SiteKind, Topology
+from placer.fabric.load import fabric_of, load_fabric

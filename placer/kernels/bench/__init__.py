@@ -1,0 +1,1 @@
+"""The benchmark: engines on public and generated graphs beside published figures."""

@@ -1,0 +1,4 @@
+"""What is placed: units with pipeline stages, and flows between them."""
+
+from placer.netlist.flows import Flows, connect, flows_of
+from placer.netlist.netlist import Flow, Netlist, Unit

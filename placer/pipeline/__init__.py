@@ -1,0 +1,8 @@
+"""From a workload to results: what `placer.simulate` and `placer.place` do, print and write."""
+
+from placer.pipeline.page import placing_page
+from placer.pipeline.placing import PlaceConfig, place_sections
+from placer.pipeline.progress import SearchProgress
+from placer.pipeline.report import show_placed, show_simulated, write_placed, write_simulated
+from placer.pipeline.simulating import SimulateConfig, simulate_sections
+from placer.pipeline.source import SectionResult, Source

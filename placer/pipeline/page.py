@@ -1,0 +1,130 @@
+"""The pages of a placement that was simulated, and of one that a search has found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from placer.annealing import Round
+from placer.pipeline.placing import Judged, PlaceConfig, PlacedSection
+from placer.pipeline.simulating import SimulateConfig
+from placer.pipeline.source import SectionResult
+from placer.show import curve_figure
+from placer.show.html import Cell, Chapter, Folded, Frame, Page, PageTable, Text, picture_of, placement_sections
+
+MAX_CURVE_ROWS = 60  # of the table beside the picture
+
+
+def simulated_page(config: SimulateConfig, result: SectionResult, command: str) -> Page:
+    """Return everything about one section of a graph: placement and simulation."""
+    fabric, netlist = config.fabric, result.section.netlist
+    frame = Frame(f"placement: {config.placement}", result.decision)
+    sections = placement_sections(fabric, netlist, result.measurement, [frame])
+    title, subtitle = f"{netlist.name} on {fabric.name}", f"Simulated, seed {config.seed}"
+    return Page(title, subtitle, command, asdict(config), sections)
+
+
+def placing_page(config: PlaceConfig, placed: PlacedSection, command: str) -> Page:
+    """Return everything about one section of a graph: placement, search, prediction."""
+    fabric, netlist = config.fabric, placed.section.netlist
+    sections = placement_sections(fabric, netlist, placed.measurement, _frames(placed))
+    subtitle = f"Placed by simulated annealing with the cost model {config.cost.name!r}, seed {config.seed}"
+    sections[2:2] = [_search(placed)]
+    sections[1:1] = [_predicted(config, placed)]
+    title = f"{netlist.name} on {fabric.name}"
+    return Page(title, subtitle, command, asdict(config), sections)
+
+
+def _frames(placed: PlacedSection) -> list[Frame]:
+    """Return the start, what the search found on its way, and the result with its final routes."""
+    best = placed.search.best
+    steps = [Frame(f"after {s.moves:,} moves: energy {s.energy:.4f}", s.decision) for s in best.replay]
+    start = Frame(f"start: energy {placed.start.energy:.4f}", best.start)
+    result = Frame(f"result: energy {placed.result.energy:.4f}", placed.decision)
+    return [start, *steps, result]
+
+
+def _predicted(config: PlaceConfig, placed: PlacedSection) -> Chapter:
+    header = ["placement", "energy", "predicted throughput", "simulated throughput", "error"]
+    text = (
+        "Throughput is the bound over cycles per sample: 1 is the best that can be. "
+        f"Predicted by the cost model {config.cost.name!r}, simulated cycle by cycle."
+    )
+    num = len(placed.judged)
+    words = f"Predicted against simulated throughput of {num} placements; table below"
+    return Chapter(
+        "Predicted and simulated",
+        [
+            Text(text),
+            picture_of(_predicted_figure(placed.judged), words),
+            PageTable("Predicted against simulated", header, [_row(one) for one in placed.judged]),
+        ],
+    )
+
+
+def _row(judged: Judged) -> list[str]:
+    predicted, simulated = judged.predicted, judged.measurement.throughput
+    row = [judged.name, f"{judged.energy:.4f}", f"{predicted:.4f}"]
+    if math.isnan(simulated):
+        return [*row, "not measured", ""]
+    return [*row, f"{simulated:.4f}", f"{predicted / simulated - 1:+.1%}"]
+
+
+def _predicted_figure(judged: Sequence[Judged]) -> Figure:
+    figure = Figure(figsize=(4.6, 3.8), layout="constrained")
+    axes = figure.subplots()
+    axes.axline((0, 0), slope=1, color="#000000", linewidth=0.8, linestyle=":")
+    groups: tuple[tuple[Sequence[Judged], str, dict[str, Any]], ...] = (
+        (judged[1:-1], "during the search", {"s": 18, "color": "#4393C3"}),
+        (judged[:1], "start", {"s": 40, "color": "#B03A1E", "marker": "s"}),
+        (judged[-1:], "result", {"s": 110, "color": "#B03A1E", "marker": "*"}),
+    )
+    for group, name, style in groups:
+        if group:
+            simulated = [one.measurement.throughput for one in group]
+            axes.scatter(simulated, [one.predicted for one in group], label=name, **style)
+    axes.set(xlim=(0, 1.05), ylim=(0, 1.05), xlabel="simulated", ylabel="predicted")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper left")
+    return figure
+
+
+def _search(placed: PlacedSection) -> Chapter:
+    result = placed.search.best.result
+    facts: list[list[Cell]] = [
+        ["ended by", result.status.value],
+        ["seconds", f"{result.seconds:.1f}"],
+        ["moves", f"{result.moves:,}"],
+        ["moves per second", f"{result.moves_per_second:,.0f}"],
+        ["routes", placed.routing.value.replace("_", " ")],
+    ]
+    facts += [[f"accepted: {name.replace('_', ' ')}", n] for name, n in result.accepted.items()]
+    facts += [[f"refused: {name.replace('_', ' ')}", n] for name, n in result.refused.items()]
+    starts: list[list[Cell]] = [[f"{s.number}", f"{s.result.energy:.4f}", s.result.moves] for s in placed.search.starts]
+    words = "Energy, best energy and temperature over the moves of the search; table below"
+    return Chapter(
+        "Course of the search",
+        [
+            picture_of(curve_figure(result.curve, ""), words),
+            Folded("The course as a table", [_curve_table(result.curve)]),
+            PageTable("The search", ["", "value"], facts),
+            PageTable("Starts", ["start", "energy", "moves"], starts),
+        ],
+    )
+
+
+def _curve_table(curve: Sequence[Round]) -> PageTable:
+    every = max(1, math.ceil(len(curve) / MAX_CURVE_ROWS))
+    rows = [
+        [
+            f"{p.moves:,}", f"{p.temperature:.2e}", f"{p.acceptance:.0%}", f"{p.energy:.4f}",
+            f"{p.best_energy:.4f}",
+        ]
+        for p in curve[::every]
+    ]  # fmt: skip
+    header = ["moves", "temperature", "accepted", "energy", "best energy"]
+    return PageTable("Course of the search", header, rows)

@@ -1,0 +1,75 @@
+"""What to place: a network, lowered onto a fabric, and what became of its sections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placer.base import Count, Fill, InputError, Settings, Whole
+from placer.decision import Decisions
+from placer.fabric import Fabric
+from placer.graph import DataflowGraph, load_graph
+from placer.graph.importing import InputKind, NetworkChoice, import_network
+from placer.graph.workloads import WorkloadConfig, build, resolve
+from placer.netlist.lowering import Section, is_compute, lower_sections, macs_for_cycles
+from placer.simulation import Measurement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(Settings):
+    """Which network goes onto which fabric; the settings of a command that lowers one."""
+
+    fabric: Fabric
+    workload: WorkloadConfig
+    graph: Path | None = None
+    model: str | None = None
+    model_arguments: dict[str, Any] | None = None
+    input_shape: tuple[int, ...] | None = None
+    input_kind: InputKind = InputKind.NUMBERS
+    fill: Fill
+    sample_cycles: Count
+    seed: Whole
+    output: Path
+
+    def check(self) -> None:
+        if self.model is not None and self.graph is not None:
+            raise InputError(f"model={self.model} and graph={self.graph}: set one of them")
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return every distinct section of the network, lowered."""
+        return lower_sections(self.fabric, self.make_graph(), self.fill)
+
+    def make_graph(self) -> DataflowGraph:
+        """Return the imported network, the graph of the file, or the workload at a fit size."""
+        if self.model is not None:
+            arguments = self.model_arguments or {}
+            choice = NetworkChoice(self.model, arguments, self.input_shape, self.input_kind)
+            return import_network(choice).graph
+        if self.graph is not None:
+            graph = load_graph(self.graph)
+            if not any(is_compute(op) for op in graph.ops):
+                raise InputError(
+                    f"graph file {self.graph}: graph {graph.name!r}: nothing to compute, it only moves data"
+                )
+            return graph
+        budget = macs_for_cycles(self.fabric, self.sample_cycles, self.fill)
+        rng = np.random.default_rng(self.seed)
+        return build(resolve(self.workload, budget, rng, self.sample_cycles))
+
+
+@dataclass(frozen=True, slots=True)
+class SectionResult:
+    """One section, placed and simulated."""
+
+    section: Section
+    decision: Decisions
+    measurement: Measurement
+
+    @property
+    def cycles_per_input(self) -> float:
+        """Return the cycles per input of the graph that all sections of this kind take."""
+        section = self.section
+        return section.repeats * section.samples * self.measurement.cycles_per_sample

@@ -1,0 +1,304 @@
+"""The machine that the engine steps: where each record lies, and the state at cycle 0.
+
+One array holds all integers (records.py says how). One array instead of many keeps the compile
+time of the engine at seconds; with an array per field it was minutes. The cells are unsigned
+because compiled code checks every signed index for negative values. Beware: numba gives a sum of
+two unsigned integers the type uint64, and uint64 with int64 becomes a float; where a third term
+follows, one of the two is cast to int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from placer.base import LongArray
+from placer.decision.routing import window_vectors
+from placer.fabric import Fabric, SiteKind
+from placer.netlist import Flow, Netlist
+from placer.simulation import records as at
+
+Cells = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A netlist on a fabric, as cells ready for the engine."""
+
+    cells: Cells  # as the last decision left them
+    start: Cells  # at the start of cycle 0, without a decision
+
+
+class _Table(NamedTuple):
+    """Equal records one after the other."""
+
+    first: int
+    number: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.number * self.size
+
+    @property
+    def handles(self) -> LongArray:
+        return self.first + self.size * np.arange(self.number)
+
+    def fill(self, cells: Cells, fields: Mapping[int, ArrayLike]) -> None:
+        """Set fields of all records."""
+        for field, values in fields.items():
+            cells[self.handles + field] = np.asarray(values)
+
+
+_Tables = Mapping[str, _Table]
+
+
+def build_machine(fabric: Fabric, netlist: Netlist, *, max_nodes: int, max_hops: int, max_samples: int) -> Machine:
+    """Lay out a simulation whose decisions have at most `max_nodes` route nodes each."""
+    capacity = np.array([_output_capacity(fabric, netlist, flow) for flow in netlist.flows], np.int64)
+    shapes = _shapes(fabric, netlist, int(capacity.sum()), max_nodes, max_hops, max_samples)
+    tables: dict[str, _Table] = {}
+    header: dict[int, int] = {}
+    end = at.HEADER_END
+    for name, (number, size, *fields) in shapes.items():
+        table = tables[name] = _Table(end, number, size)
+        end = table.end
+        header |= dict(zip(fields, (table.first, end, size), strict=False))
+    del header[at.NONE]
+    start = np.zeros(end, np.uint32)
+    start[list(header)] = list(header.values())
+    _fill_header(start, fabric, tables, max_samples)
+    _fill_units(start, netlist, tables)
+    _fill_flows(start, netlist, tables, capacity)
+    _fill_sinks(start, fabric, netlist, tables)
+    _fill_streams(start, netlist, tables)
+    _fill_fabric(start, fabric, tables)
+    return Machine(cells=start.copy(), start=start)
+
+
+def _shapes(
+    fabric: Fabric, netlist: Netlist, queue_places: int, max_nodes: int, max_hops: int, max_samples: int
+) -> dict[str, tuple[int, ...]]:
+    """Return all tables in their order: number and size of the records, fields of the header.
+
+    These fields hold the address of the first record, the end of the last, and the size.
+    """
+    topology, num_units, num_flows = fabric.topology, netlist.num_units, netlist.num_flows
+    num_sinks, num_streams = len(_sinks(netlist)), len(_streams(netlist))
+    num_fifos = topology.num_links * fabric.link.channels
+    num_agents = num_units + topology.num_sites + 1
+    num_eject = int(topology.link_width[topology.eject_link(0) :].sum())
+    link_buckets = _ring(int(topology.link_cycles.max()) + 1)
+    buckets = _ring(_longest_delay(fabric, netlist, max_hops) + 1)
+    link_size = at.LINK_REQUESTS + _max_requests(fabric, netlist)
+    fifo_size = at.FIFO_RING + 2 * _ring(_max_capacity(fabric))
+    return {
+        "units": (num_units, at.UNIT_SIZE, at.UNITS, at.UNITS_END),
+        "flows": (num_flows, at.FLOW_SIZE, at.FLOWS, at.FLOWS_END),
+        "sinks": (num_sinks, at.SINK_SIZE, at.SINKS, at.SINKS_END),
+        "sites": (topology.num_sites, at.SITE_SIZE, at.SITES, at.SITES_END),
+        "streams": (num_streams, at.STREAM_SIZE, at.STREAMS, at.STREAMS_END),
+        "links": (topology.num_links, link_size, at.LINKS, at.LINKS_END, at.LINK_SIZE),
+        "fifos": (num_fifos, fifo_size, at.FIFOS, at.NONE, at.FIFO_SIZE),
+        "nodes": (max_nodes, at.NODE_SIZE, at.NODES),
+        "dram": (1, at.DRAM_SIZE, at.DRAM),
+        "channels": (fabric.dram.channels, 1, at.CHANNELS, at.CHANNELS_END),
+        "finishers": (max_samples, 1, at.NUM_FINISHERS),
+        "active_links": (topology.num_links, 1, at.ACTIVE_LINKS),
+        "leaving": (num_fifos + num_flows, 1, at.LEAVING),
+        "now": (num_agents, 1, at.NOW),
+        "next": (num_agents, 1, at.NEXT),
+        "unit_in": (num_sinks, 1),
+        "unit_out": (num_flows, 1),
+        "queues": (queue_places, 1),  # rings of all output queues
+        "finishes": (num_units, max_samples),  # finish cycles of a unit
+        "lists": (max_nodes + 2 * num_sinks + num_flows + num_units, 1, at.LISTS),  # of a decision
+        # Buckets of the calendar.
+        "heads": (link_buckets, 1 + num_fifos, at.HEADS, at.NONE, at.HEADS_STRIDE),
+        "ejected": (link_buckets, 1 + num_eject, at.EJECTED, at.NONE, at.EJECTED_STRIDE),
+        "credits": (buckets, 1 + 2 * num_sinks, at.CREDITS, at.NONE, at.CREDITS_STRIDE),
+        "wakes": (buckets, 1 + num_agents + num_flows, at.WAKES, at.NONE, at.WAKES_STRIDE),
+    }
+
+
+def _ring(least: int) -> int:
+    """Return the length of a ring with at least so many places: a power of two."""
+    return 1 << (least - 1).bit_length()
+
+
+def _longest_delay(fabric: Fabric, netlist: Netlist, max_hops: int) -> int:
+    return max(
+        fabric.memory.latency_cycles,
+        fabric.dram.latency_cycles + fabric.dram.burst_vectors,
+        fabric.dram.burst_cycles,
+        max((unit.depth_cycles for unit in netlist.units), default=0),
+        max((flow.read_cycles for flow in netlist.flows), default=0),
+        max_hops * fabric.link.credit_hop_cycles + 1,
+    )
+
+
+def _max_requests(fabric: Fabric, netlist: Netlist) -> int:
+    """Count the most requests for one link: heads at inputs of a switch, or flows of a site."""
+    targets = fabric.topology.link_target
+    inputs = np.bincount(targets[targets >= 0])
+    return max(int(inputs.max()) * fabric.link.channels, netlist.num_flows)
+
+
+def _max_capacity(fabric: Fabric) -> int:
+    return fabric.link.fifo_vectors + int(fabric.topology.link_cycles.max())
+
+
+def _sinks(netlist: Netlist) -> list[tuple[int, int]]:
+    """Return pairs (flow, target unit), sorted by flow."""
+    return [(f, target) for f, flow in enumerate(netlist.flows) for target in flow.targets]
+
+
+def _streams(netlist: Netlist) -> list[tuple[int, int, int]]:
+    """Return (flow, sink, unit) of all flows at ports, sorted; sink -1 for a load."""
+    loads = [(f, -1, flow.source) for f, flow in enumerate(netlist.flows)]
+    stores = [(f, s, unit) for s, (f, unit) in enumerate(_sinks(netlist))]
+    return sorted(x for x in loads + stores if netlist.units[x[2]].kind == SiteKind.PORT)
+
+
+def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int) -> None:
+    """Set what is no table: lists that are empty, constants of the fabric, masks of rings."""
+    values = {
+        at.ACTIVE_LINKS_END: tables["active_links"].first,
+        at.NOW_END: tables["now"].first,
+        at.NEXT_END: tables["next"].first,
+        at.NUM_UNITS: tables["units"].number,
+        at.NUM_LINKS: fabric.topology.num_links,
+        at.NUM_MESH_LINKS: fabric.topology.num_mesh_links,
+        at.NUM_SITES: fabric.topology.num_sites,
+        at.NUM_CHANNELS: fabric.link.channels,
+        at.CREDIT_HOP_CYCLES: fabric.link.credit_hop_cycles,
+        at.MEMORY_LATENCY: fabric.memory.latency_cycles,
+        at.DRAM_LATENCY: fabric.dram.latency_cycles,
+        at.DRAM_BURST_VECTORS: fabric.dram.burst_vectors,
+        at.DRAM_BURST_CYCLES: fabric.dram.burst_cycles,
+        at.MAX_SAMPLES: max_samples,
+        at.RING_MASK: _ring(_max_capacity(fabric)) - 1,
+        at.LINK_MASK: tables["heads"].number - 1,
+        at.TIME_MASK: tables["credits"].number - 1,
+    }
+    cells[list(values)] = list(values.values())
+    for name in ("dram", "units", "sites"):
+        tables[name].fill(cells, {at.QUEUED_FOR: at.NEVER, at.WAKE_AT: at.NEVER})
+
+
+def _fill_units(cells: Cells, netlist: Netlist, t: _Tables) -> None:
+    units, unit_table = netlist.units, t["units"]
+    in_bounds, unit_in = _group([unit for _, unit in _sinks(netlist)], len(units))
+    out_bounds, unit_out = _group([flow.source for flow in netlist.flows], len(units))
+    cells[t["unit_in"].handles] = t["sinks"].handles[unit_in]
+    cells[t["unit_out"].handles] = t["flows"].handles[unit_out]
+    has_inputs = np.diff(in_bounds) > 0
+    fields: dict[int, ArrayLike] = {
+        at.KIND: [at.COMPUTE_UNIT if unit.kind == SiteKind.COMPUTE else at.OTHER_UNIT for unit in units],
+        at.UNIT_FIRINGS: [unit.firings for unit in units],
+        at.UNIT_INTERVAL: [unit.cycles // max(1, unit.firings) for unit in units],
+        at.UNIT_INTERVAL_REST: [unit.cycles % max(1, unit.firings) for unit in units],
+        at.UNIT_RELEASES: [unit.releases for unit in units],
+        at.UNIT_DEPTH: [unit.depth_cycles for unit in units],
+        at.UNIT_SLOTS: [unit.slots for unit in units],
+        at.UNIT_SETS_PERIOD: _sets_period(netlist),
+        at.UNIT_IN: t["unit_in"].first + in_bounds[:-1],
+        at.UNIT_IN_END: t["unit_in"].first + in_bounds[1:],
+        at.UNIT_OUT: t["unit_out"].first + out_bounds[:-1],
+        at.UNIT_OUT_END: t["unit_out"].first + out_bounds[1:],
+        at.UNIT_FINISHES: t["finishes"].handles,
+        at.UNIT_SELF: unit_table.handles,
+        at.UNIT_WRITTEN: np.where(has_inputs, 0, at.INFINITE),  # resident weights
+    }
+    unit_table.fill(cells, fields)
+
+
+def _sets_period(netlist: Netlist) -> list[bool]:
+    """Mark pacing units: those without output, and the compute units with the most work."""
+    sources = {flow.source for flow in netlist.flows}
+    most_work = netlist.bound_cycles
+    return [number not in sources or unit.cycles == most_work for number, unit in enumerate(netlist.units)]
+
+
+def _group(owner: list[int], num_owners: int) -> tuple[LongArray, LongArray]:
+    """Return offsets and members of each owner, members in ascending order."""
+    owners = np.array(owner, np.int64)
+    order = np.argsort(owners, kind="stable")
+    return np.searchsorted(owners[order], np.arange(num_owners + 1)), order
+
+
+def _fill_flows(cells: Cells, netlist: Netlist, t: _Tables, capacity: LongArray) -> None:
+    flows = netlist.flows
+    queue = t["queues"].first + np.cumsum(capacity) - capacity
+    num_sinks = np.array([len(flow.targets) for flow in flows], np.int64)
+    sinks_end = t["sinks"].first + at.SINK_SIZE * np.cumsum(num_sinks)
+    fields: dict[int, ArrayLike] = {
+        at.KIND: at.FLOW,
+        at.WAKE_AT: at.NEVER,
+        at.FLOW_TOKENS: [flow.tokens for flow in flows],
+        at.FLOW_SOURCE: t["units"].handles[[flow.source for flow in flows]],
+        at.FLOW_SINKS: sinks_end - at.SINK_SIZE * num_sinks,
+        at.FLOW_SINKS_END: sinks_end,
+        at.FLOW_READ_CYCLES: [flow.read_cycles for flow in flows],
+        at.FLOW_QUEUE: queue,
+        at.FLOW_QUEUE_END: queue + capacity,
+        at.FLOW_CAPACITY: capacity,
+        at.FLOW_HEAD: queue,
+        at.FLOW_TAIL: queue,
+        at.FLOW_GRANTED: at.NEVER,
+    }
+    t["flows"].fill(cells, fields)
+
+
+def _output_capacity(fabric: Fabric, netlist: Netlist, flow: Flow) -> int:
+    """Return the vectors that an output queue holds (docs/simulator.md, "Queues of a flow")."""
+    source = netlist.units[flow.source]
+    if source.kind == SiteKind.COMPUTE:
+        release = -(-flow.tokens // source.releases)
+        in_pipeline = release * -(-source.depth_cycles * source.releases // source.cycles)
+        return max(fabric.compute.output_vectors, 2 * release) + in_pipeline
+    if source.kind == SiteKind.MEMORY:
+        return fabric.memory.output_vectors
+    return fabric.dram.prefetch_vectors
+
+
+def _fill_sinks(cells: Cells, fabric: Fabric, netlist: Netlist, t: _Tables) -> None:
+    operand_vectors = min(fabric.compute.operand_vectors, fabric.compute.window_vectors)
+    sinks = _sinks(netlist)
+    fields: dict[int, ArrayLike] = {
+        at.SINK_FLOW: t["flows"].handles[[f for f, _ in sinks]],
+        at.SINK_UNIT: t["units"].handles[[unit for _, unit in sinks]],
+        at.SINK_TOKENS: [netlist.flows[f].tokens for f, _ in sinks],
+        at.SINK_START: [
+            min(netlist.flows[f].tokens, operand_vectors) if netlist.units[unit].waits_for_operands else 0
+            for f, unit in sinks
+        ],
+        at.SINK_CREDITS: [window_vectors(fabric, netlist.units[unit].kind) for _, unit in sinks],
+    }
+    t["sinks"].fill(cells, fields)
+
+
+def _fill_streams(cells: Cells, netlist: Netlist, t: _Tables) -> None:
+    flows, sinks, units = np.array(_streams(netlist), np.int64).reshape(-1, 3).T
+    fields: dict[int, ArrayLike] = {
+        at.STREAM_FLOW: t["flows"].handles[flows],
+        at.STREAM_SINK: np.where(sinks < 0, at.NONE, t["sinks"].handles[sinks]),
+        at.STREAM_UNIT: t["units"].handles[units],
+        at.STREAM_GRANTED: at.NEVER,
+    }
+    t["streams"].fill(cells, fields)
+
+
+def _fill_fabric(cells: Cells, fabric: Fabric, t: _Tables) -> None:
+    topology = fabric.topology
+    is_memory = topology.site_kind == SiteKind.MEMORY
+    t["dram"].fill(cells, {at.KIND: at.DRAM_AGENT})
+    t["sites"].fill(cells, {at.KIND: np.where(is_memory, at.MEMORY_SITE, at.OTHER_SITE)})
+    widths, cycles = topology.link_width, topology.link_cycles
+    t["links"].fill(cells, {at.LINK_WIDTH: widths, at.LINK_CYCLES: cycles})
+    capacity = np.repeat(cycles + fabric.link.fifo_vectors, fabric.link.channels)
+    t["fifos"].fill(cells, {at.KIND: at.FIFO, at.FIFO_CAPACITY: capacity})

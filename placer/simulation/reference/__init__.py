@@ -1,0 +1,3 @@
+"""The second engine, in plain Python: the judge of the compiled one."""
+
+from placer.simulation.reference.engine import simulate_reference

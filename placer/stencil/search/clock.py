@@ -1,0 +1,90 @@
+"""Time that is left to a mapping, and whether its next step still fits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+SECONDS_PER_CELL = 3e-7  # of a step of the search, before the first one is measured
+SECONDS_PER_PE = 1e-5  # for placing, likewise
+FINISH_PER_PE = 4e-6  # seconds for checking and writing, on a core of its own
+LEAST_FINISH = 0.2  # seconds for that on the smallest fabric, likewise
+LEAST_SHARE = 0.25  # of the limit that a mapping gets, however long all the rest takes
+SLACK = 1.1  # a step may take longer than the last ones
+LEAST_CELLS = 1e6  # of a step whose speed tells that of larger ones
+
+
+class Clock:
+    """Keeps enough time to place the last partition, to check it and to write it.
+
+    It has run since `begin`, and what follows the mapping takes `ending` seconds on a core of its
+    own; on a busy machine, more time is kept for that. The clock only says when to stop: what is
+    done until then does not depend on it.
+    """
+
+    def __init__(
+        self,
+        limit: float,
+        num_pes: int,
+        begin: float | None = None,
+        ending: float = 0.0,
+        is_interrupted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._begin = time.perf_counter() if begin is None else begin
+        self._limit = limit
+        self._finish = ending + LEAST_FINISH + FINISH_PER_PE * num_pes
+        self._least_end = self.seconds + LEAST_SHARE * limit
+        self._busy_begin = self.seconds, time.process_time()
+        self._is_interrupted = is_interrupted
+        self._num_pes = num_pes
+        self._seconds_per_pe = SECONDS_PER_PE
+        self._seconds_per_cell = SECONDS_PER_CELL
+        self._part_seconds = 0.0  # of the longest part of a step between two questions, per cell
+        self._cells, self._step_begin, self._part_begin = 0.0, self.seconds, self.seconds
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._begin
+
+    def has_time(self, seconds: float = 0.0) -> bool:
+        """Tell whether a step of so many seconds fits before the end must begin."""
+        wall, computing = self._busy_begin
+        # Seconds that pass per second of computing, because others compute on the same machine.
+        slowness = max(1.0, (1 + self.seconds - wall) / (1 + time.process_time() - computing))
+        end = max(self._limit - slowness * self._finish, self._least_end)
+        return not self._is_interrupted() and self.seconds + SLACK * seconds < end
+
+    def affords(self, cells: float) -> bool:
+        """Tell whether there is time for a step of the search; the slowest so far tells the speed.
+
+        Time to place what is found is kept.
+        """
+        self.end_step()
+        self._cells, self._step_begin = max(cells, LEAST_CELLS), self.seconds
+        self._part_begin = self._step_begin
+        return self.has_time(cells * self._seconds_per_cell + self.placing_seconds)
+
+    def is_over(self) -> bool:
+        """Tell, between parts of a step, that there is no time for another one and for placing."""
+        part = self.seconds - self._part_begin
+        self._part_begin += part
+        if self._cells > 0:
+            self._part_seconds = max(self._part_seconds, part / self._cells)
+        return not self.has_time(self._part_seconds * self._cells + self.placing_seconds)
+
+    def end_step(self) -> None:
+        """Note that something else than a step of the search follows."""
+        if self._cells > 0:
+            speed = (self.seconds - self._step_begin) / self._cells
+            self._seconds_per_cell = max(self._seconds_per_cell, speed)
+        self._cells = 0.0
+
+    @property
+    def placing_seconds(self) -> float:
+        """Return the seconds to place a partition that fills the fabric."""
+        return self._seconds_per_pe * self._num_pes
+
+    def note_placing(self, seconds: float, num_nodes: int) -> None:
+        """Note how long it took to place so many nodes."""
+        if num_nodes > 1000:
+            self._seconds_per_pe = max(self._seconds_per_pe, seconds / num_nodes)

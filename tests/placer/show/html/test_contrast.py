@@ -1,0 +1,47 @@
+"""Colours of pages against their grounds: WCAG 2.1, 4.5 for text and 3 for marks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from matplotlib.colors import to_rgb
+
+from placer.show.draw_style import _STYLES
+from placer.show.html.page import asset
+
+COLOURS = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", asset("page.css")))
+LINK = re.findall(r"\na \{ color: (#[0-9a-f]{6})", asset("page.css"))[0]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of sRGB, 0 to 1."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """1 (the same) to 21 (black on white)."""
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_black_on_white_is_21() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01), "the known borderline"
+
+
+@pytest.mark.parametrize("ground", ["ground", "tint"])
+def test_text_can_be_read(ground: str) -> None:
+    for colour in (COLOURS["ink"], COLOURS["soft"], LINK):
+        assert contrast(colour, COLOURS[ground]) >= 4.5
+
+
+@pytest.mark.parametrize("mark", ["focus", "on", "critical"])
+def test_marks_stand_out(mark: str) -> None:
+    assert contrast(COLOURS[mark], COLOURS["ground"]) >= 3
+
+
+@pytest.mark.parametrize("op", _STYLES)
+def test_codes_on_units_can_be_read(op: str) -> None:
+    assert contrast("#000000", _STYLES[op].colour) >= 4.5
