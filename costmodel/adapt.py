@@ -14,7 +14,7 @@ from placer.show.html import report_page
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Adapt a model to another fabric, write the results and print their table."""
     settings = to_dataclass(AdaptConfig, config)
     output, command = settings.output, command_line("costmodel.adapt")
     require_folder(output)

@@ -58,7 +58,7 @@ class CompareConfig(Workers):
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Place netlists and models by each method, write the comparison and print its summary."""
     settings = to_dataclass(CompareConfig, config)
     for folder in (settings.output, settings.publish):
         if folder is not None:

@@ -76,7 +76,7 @@ def _pictures(folder: Path, step: str) -> str:
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Write the page about the demo and print where it is."""
     folder = to_dataclass(DemoConfig, config).folder
     write_atomic(folder / REPORT_FILE, report(folder) + "\n")
     make_console().print(f"the report with pictures: {folder / REPORT_FILE}")

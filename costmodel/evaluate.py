@@ -91,7 +91,7 @@ class EvaluateConfig(Workers):
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Evaluate the methods, write the report and print the table and the winners."""
     settings = to_dataclass(EvaluateConfig, config)
     console = make_console()
     for folder in (settings.output, settings.publish):

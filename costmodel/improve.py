@@ -19,7 +19,7 @@ from placer.show.html import report_page
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Improve a model by active learning, write its files and print a table of the rounds."""
     settings = to_dataclass(ImproveConfig, config)
     output, command = settings.output, command_line("costmodel.improve")
     require_folder(output)

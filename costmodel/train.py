@@ -22,7 +22,7 @@ _COLUMNS = {
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Train a model, print its scores and write its files."""
     settings = to_dataclass(RunConfig, config)
     console = make_console()
     try:

@@ -48,7 +48,7 @@ class RunConfig:
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Train the policy, print how it improves and write its files."""
     settings = to_dataclass(RunConfig, config)
     require_folder(settings.output)
     learning = settings.learning()

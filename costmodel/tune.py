@@ -14,7 +14,7 @@ from placer.base.config import run_command, to_dataclass
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Search for better settings of training and print each trial and the best one."""
     base = OmegaConf.masked_copy(config, [str(key) for key in config if key != "search"])
     OmegaConf.resolve(base)
     settings = to_dataclass(RunConfig, base)

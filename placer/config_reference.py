@@ -95,7 +95,7 @@ def _row(key: str, value: str, meaning: str) -> str:
 
 
 def main() -> None:
-    """Entry point."""
+    """Write the page of every setting and print where it is."""
     write_atomic(PAGE, reference())
     sys.stdout.write(f"written to {PAGE.relative_to(CONF_DIR.parent)}\n")
 

@@ -10,7 +10,7 @@ from placer.pipeline import PlaceConfig, SearchProgress, place_sections, show_pl
 
 
 def main(config: DictConfig) -> None:
-    """Entry point: config -> placements -> files and screen."""
+    """Place a workload, write the files of its placements and print the results."""
     settings = to_dataclass(PlaceConfig, config)
     require_folder(settings.output)
     with SearchProgress(settings.to_options(), settings.starts) as progress:

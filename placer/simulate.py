@@ -11,7 +11,7 @@ from placer.simulation import Status
 
 
 def main(config: DictConfig) -> None:
-    """Entry point: config -> results -> screen and files."""
+    """Simulate a workload, write the files of its results and print them."""
     settings = to_dataclass(SimulateConfig, config)
     require_folder(settings.output)
     results = simulate_sections(settings)

@@ -46,7 +46,7 @@ class DatasetConfig(Workers):
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Make a dataset of labelled decisions, write a report about it and print what that says first."""
     settings, console = to_dataclass(DatasetConfig, config), Console()
     content = settings.content()
     with counting_bar(console, "shards") as on_progress:

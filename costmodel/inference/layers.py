@@ -15,7 +15,7 @@ _ZERO = np.float32(0.0)
 
 @inlined
 def normalise(x: SingleArray, x_row: int, norm: SingleArray, width: int, y: SingleArray, y_row: int) -> None:
-    """y = (x - mean(x)) / deviation(x) * scale + shift over the first `width` columns."""
+    """Set y to (x - mean(x)) / deviation(x) * scale + shift over the first `width` columns."""
     num_parts = norm.shape[1] // PART
     sums = splat(_ZERO)
     for part in range(num_parts):
@@ -37,7 +37,7 @@ def normalise(x: SingleArray, x_row: int, norm: SingleArray, width: int, y: Sing
 
 @inlined
 def is_near(rows: SingleArray, first: int, second: int, width: int, tolerance: float) -> bool:
-    """Whether two rows differ by at most `tolerance`, root mean square."""
+    """Say whether two rows differ by at most `tolerance`, root mean square."""
     squares = splat(_ZERO)
     for part in range(rows.shape[1] // PART):
         difference = subtract(load(rows, first, part), load(rows, second, part))
@@ -47,7 +47,7 @@ def is_near(rows: SingleArray, first: int, second: int, width: int, tolerance: f
 
 @inlined
 def layer_of_row(x: SingleArray, x_row: int, w: SingleArray, bias: SingleArray, y: SingleArray, y_row: int) -> None:
-    """relu(bias + x @ w) for one row."""
+    """Set one row of y to relu(bias + x @ w)."""
     num_parts = w.shape[1] // PART
     for part in range(num_parts):
         store(y, y_row, part, load(bias, 0, part))

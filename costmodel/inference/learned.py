@@ -43,7 +43,7 @@ class LearnedCost:
     """
 
     def __init__(self, fabric: Fabric, *models: Model, pessimism: float = 0.0, tolerance: float = 0.0) -> None:
-        """`tolerance`: of searches, an approximation (docs/inference.md).
+        """Take the models; a `tolerance` above 0 makes searches approximate (docs/inference.md).
 
         Raises InputError when a model was trained on hardware with other rates, or on mappings.
         """
@@ -71,9 +71,9 @@ class LearnedCost:
         tolerance: float = 0.0,
         tracking: str | None = None,
     ) -> LearnedCost:
-        """From a model file or an MLflow URI (`open_model`), or several of them.
+        """Return the learned cost of a model file or an MLflow URI (`open_model`), or of several of them.
 
-        Without a fabric, for the one that the first model was trained on.
+        Without a fabric, it is for the one that the first model was trained on.
         Raises InputError when there is no such model, or it is of another version or fabric.
         """
         locations = [location] if isinstance(location, str | Path) else location
@@ -85,14 +85,14 @@ class LearnedCost:
         return cls(fabric, *models, pessimism=pessimism, tolerance=tolerance)
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
-        """Predicted normalised throughput [num_decisions] in (0, 1)."""
+        """Return the predicted normalised throughput [num_decisions] in (0, 1)."""
         log_throughput = self._predict(netlist, decisions)[:, :, 0]
         spread = log_throughput.std(axis=1)
         scores: FloatArray = np.exp(log_throughput.mean(axis=1) - self.pessimism * spread)
         return scores
 
     def predict_with_uncertainty(self, netlist: Netlist, decisions: Decisions) -> Prediction:
-        """Means of the models, with the standard deviation of the logarithm.
+        """Return the means of the models, with the standard deviation of the logarithm.
 
         Its square is the mean of the squares that the models predict, plus the variance between
         them (a mixture, as in deep ensembles).
@@ -102,22 +102,22 @@ class LearnedCost:
         return Prediction(np.exp(members[:, :, 0].mean(axis=1)), np.log(variance) / 2)
 
     def session(self, netlist: Netlist, sites: IntArray, flow_class: IntArray) -> Session:
-        """For a walk through placements with dimension-ordered routes.
+        """Return a session for a walk through placements with dimension-ordered routes.
 
-        `flow_class` [num_flows]: 0 goes XY, 1 goes YX. Raises InputError without compiled code.
+        `flow_class` [num_flows] is 0 for XY and 1 for YX. Raises InputError without compiled code.
         """
         if self._networks is None:
             raise InputError("a session needs models with `flow` networks")
         return Session(self._networks, self.fabric, netlist, sites, flow_class, self.pessimism)
 
     def open_search(self, netlist: Netlist, start: Start, mix: FloatArray, seed: int) -> Search:
-        """For the annealer."""
+        """Return a search for the annealer."""
         if self._networks is None:
             return BatchedSearch(self.fabric, netlist, self, start, mix, seed)
         return LearnedSearch(self._networks, self.fabric, netlist, start, mix, seed, self.pessimism, self.tolerance)
 
     def _predict(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
-        """Log throughput and log sigma by each model [num_decisions, num_models, 2]."""
+        """Return log throughput and log sigma by each model [num_decisions, num_models, 2]."""
         if self._last is None or self._last[0] is not netlist:
             self._last = netlist, netlist_features(netlist)
         features, encoded = self._last[1], encode(self.fabric, netlist, decisions)
@@ -179,7 +179,7 @@ def _require_same_hardware(fabric: Fabric, model: Model) -> None:
 
 
 def _rates(description: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """All values but sizes, by dotted name."""
+    """Return all values but sizes, by dotted name."""
     values: dict[str, Any] = {}
     for key, value in description.items():
         if isinstance(value, dict):

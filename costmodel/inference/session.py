@@ -143,7 +143,7 @@ def price_state(engine: Engine, sites: IntArray, flow_class: IntArray, tolerance
 
 @inlined
 def _largest_estimate(engine: Engine, sites: IntArray) -> float:
-    """Return 1 / score of `HeuristicCost`; from scratch, which takes 1% of a prediction's time."""
+    """Return 1 / score of `HeuristicCost`, worked out from scratch, which takes 1% of a prediction's time."""
     flows, routes, usage = engine.net.flows, engine.net.routes, engine.usage
     usage.load[:] = 0
     for flow in range(len(routes.side)):

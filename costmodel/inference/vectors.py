@@ -47,12 +47,12 @@ class _VectorModel(models.PrimitiveModel):
 
 
 def padded(width: int) -> int:
-    """Columns of rows that hold `width` numbers."""
+    """Return the number of columns of rows that hold `width` numbers."""
     return -(-width // PART) * PART
 
 
 def aligned_zeros(*shape: int) -> SingleArray:
-    """Zeros, with the first number of every row at the start of a cache line."""
+    """Return zeros, with the first number of every row at the start of a cache line."""
     size = int(np.prod(shape))
     room = np.zeros(size + _ALIGNMENT // 4, np.float32)
     first = -room.ctypes.data % _ALIGNMENT // 4
@@ -60,7 +60,7 @@ def aligned_zeros(*shape: int) -> SingleArray:
 
 
 def _entry(context: Any, builder: Any, kind: Any, array: Any, row: Any, column: Any) -> Any:
-    """Pointer to array[row, column] of a 2-D array, or array[column] of a 1-D one."""
+    """Return a pointer to array[row, column] of a 2-D array, or array[column] of a 1-D one."""
     parts = context.make_array(kind)(context, builder, array)
     size = ir.Constant(_LONG, 4)
     offset = builder.mul(column, size)
@@ -91,7 +91,7 @@ def _fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
 
 @_emitted
 def load(typing: Any, array: Any, row: Any, part: Any) -> Any:
-    """Part `part` of a row."""
+    """Return part `part` of a row."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_part(context, builder, array, *arguments), align=4)
@@ -113,7 +113,7 @@ def store(typing: Any, array: Any, row: Any, part: Any, value: Any) -> Any:
 
 @_emitted
 def splat(typing: Any, number: Any) -> Any:
-    """A vector of equal numbers."""
+    """Return a vector of equal numbers."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _splat(builder, arguments[0])
@@ -123,7 +123,7 @@ def splat(typing: Any, number: Any) -> Any:
 
 @_emitted
 def add(typing: Any, a: Any, b: Any) -> Any:
-    """a + b"""
+    """Return a + b."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.fadd(*arguments)
@@ -133,7 +133,7 @@ def add(typing: Any, a: Any, b: Any) -> Any:
 
 @_emitted
 def subtract(typing: Any, a: Any, b: Any) -> Any:
-    """a - b"""
+    """Return a - b."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.fsub(*arguments)
@@ -143,7 +143,7 @@ def subtract(typing: Any, a: Any, b: Any) -> Any:
 
 @_emitted
 def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c"""
+    """Return a * b + c."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _fma(builder, *arguments)
@@ -153,7 +153,7 @@ def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 @_emitted
 def larger(typing: Any, a: Any, b: Any) -> Any:
-    """a where a > b, else b; NaN in b stays."""
+    """Return a where a > b, else b; NaN in b stays."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
@@ -163,7 +163,7 @@ def larger(typing: Any, a: Any, b: Any) -> Any:
 
 @_emitted
 def total(typing: Any, a: Any) -> Any:
-    """Sum of the numbers of a vector."""
+    """Return the sum of the numbers of a vector."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(_FLOAT, [_FLOAT, _VECTOR])
@@ -176,7 +176,7 @@ def total(typing: Any, a: Any) -> Any:
 
 
 def _block_product(num_parts: int) -> Callable[..., None]:
-    """A product that keeps `num_parts` parts of the sums of `_AT_ONCE` rows in registers."""
+    """Return a product that keeps `num_parts` parts of the sums of `_AT_ONCE` rows in registers."""
 
     @_emitted
     def product(
@@ -226,7 +226,7 @@ _one_part, _two_parts, _three_parts = (_block_product(number) for number in (1, 
 def dense(
     x: SingleArray, x_ids: IntArray, w: SingleArray, bias: SingleArray, y: SingleArray, y_ids: IntArray, num_rows: int
 ) -> None:
-    """y[y_ids[i]] = bias + x[x_ids[i]] @ w for i below `num_rows`.
+    """Set y[y_ids[i]] to bias + x[x_ids[i]] @ w for i below `num_rows`.
 
     A last block that is not full works on its last row several times.
     """

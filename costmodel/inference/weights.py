@@ -75,7 +75,7 @@ class Facts(NamedTuple):
 
 
 def weights_of(networks: Sequence[FlowNetwork], max_hops: int) -> Weights:
-    """Of networks of one configuration, for ends at most `max_hops` links between switches away."""
+    """Return the weights of networks of one configuration, for ends at most `max_hops` links between switches away."""
     config = networks[0].config
     if any(network.config != config for network in networks):
         raise InputError("the models of an ensemble must have networks of the same configuration")
@@ -88,7 +88,7 @@ def weights_of(networks: Sequence[FlowNetwork], max_hops: int) -> Weights:
 
 
 def facts_of(networks: Sequence[FlowNetwork], features: NetlistFeatures) -> Facts:
-    """What does not depend on the decision."""
+    """Return what does not depend on the decision."""
     with torch.inference_mode():
         rows = [_facts(network, features) for network in networks]
     units, flows = zip(*rows, strict=True)
@@ -96,7 +96,7 @@ def facts_of(networks: Sequence[FlowNetwork], features: NetlistFeatures) -> Fact
 
 
 def _hop_columns(max_hops: int) -> Tensor:
-    """As `FlowNetwork` has them, for 0 to max_hops."""
+    """Return the columns of hops as `FlowNetwork` has them, for 0 to max_hops."""
     hops = torch.arange(max_hops + 1).float()[:, None]
     return torch.cat((hops / 8, torch.log1p(hops), (hops <= 1).float()), dim=1)
 
@@ -153,7 +153,7 @@ def _member(network: FlowNetwork, hops: Tensor) -> dict[str, NDArray[np.float32]
 
 
 def _template(network: FlowNetwork) -> FlowNetwork:
-    """A network with at least one round, for the shapes."""
+    """Return a network with at least one round, for the shapes."""
     if network.config.rounds:
         return network
     return FlowNetwork(replace(network.config, rounds=1), network.features)
@@ -201,7 +201,7 @@ def _lane_round(lane: LaneUpdate | None, wide: int, deep: int) -> dict[str, NDAr
 
 
 def _pooled_weights(network: FlowNetwork, weight: Tensor, wide: int, deep: int) -> SingleArray:
-    """Rows for mean and largest unit, flow, lane, whatever of it the network reads."""
+    """Return rows for mean and largest unit, flow, lane, whatever of it the network reads."""
     config, given = network.config, 0
     parts: list[SingleArray] = []
     for width, room in ((config.width, wide), (config.width, wide), (config.lane_width, deep)):
@@ -221,12 +221,12 @@ def _linear(layers: nn.Sequential, number: int) -> nn.Linear:
 
 
 def _beside(layers: Sequence[nn.Linear], rows: int, columns: int) -> SingleArray:
-    """Layers that read the same row."""
+    """Return the weights of layers that read the same row, side by side."""
     return np.concatenate([_pad(layer.weight.T, rows, columns) for layer in layers], axis=1)
 
 
 def _above(layers: Sequence[tuple[nn.Linear, int]], rows: int, columns: int) -> SingleArray:
-    """Layers whose results are added, with room for what each reads."""
+    """Return the weights of layers whose results are added, with room for what each reads."""
     joined = np.concatenate([_pad(layer.weight.T, room, columns) for layer, room in layers])
     return np.pad(joined, ((0, rows - len(joined)), (0, 0)))
 

@@ -87,7 +87,7 @@ def code_version() -> str:
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Make a dataset of labelled mappings and print how many each engine found."""
     settings, console = to_dataclass(WaferDatasetConfig, config), make_console()
     content = settings.content()
     with counting_bar(console, "graphs") as show:

@@ -184,7 +184,7 @@ def tables_of(results: Results) -> tuple[Table, Table]:
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Search for layouts by each method, write the comparison and print its summary."""
     settings, console = to_dataclass(WaferCompareConfig, config), make_console()
     require_folder(settings.output)
     results = run_all(settings, console.print)

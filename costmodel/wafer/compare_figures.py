@@ -20,7 +20,7 @@ _SHOWN = ("contest", "learned")
 
 
 def floorplans(results: list[tuple[Job, Result]]) -> Figure:
-    """Draw the contest's and the learned choice; kernels coloured by how busy they are."""
+    """Draw the contest's and the learned choice, with kernels coloured by how busy they are."""
     shown = [item for item in results if item[0].method in _SHOWN]
     figure = Figure(figsize=(5.2 * len(shown) + 0.8, 5.6), layout="constrained")
     axes = [figure.add_subplot(1, len(shown), i + 1) for i in range(len(shown))]

@@ -103,7 +103,7 @@ class WaferDataset(Tables):
 
 
 def encode_mappings(dataset: WaferDataset, folder: Path) -> GraphSet:
-    """Encode all mappings with their labels into files in `folder`; used again if there."""
+    """Encode all mappings with their labels into files in `folder`; files that are there are used again."""
     parts = (part_of(dataset.mappings(i)) for i in range(dataset.num_netlists))
     return stored_graph_set(parts, WAFER_FEATURES.version, dataset.content_hash, folder)
 

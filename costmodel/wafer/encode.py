@@ -81,7 +81,7 @@ class Encoder:
 
 
 def graph_arrays(graph: KernelGraph, bound: float) -> Graph:
-    """Return what does not depend on the mapping; `bound` in cycles."""
+    """Return what does not depend on the mapping; `bound` is in cycles."""
     num, loops = len(graph.kernels), loops_of(graph)
     edges = np.array(graph.edges, np.int64).reshape(-1, 2)
     windows = np.ones((num, loops.convs.shape[1], 2), np.int64)

@@ -118,7 +118,7 @@ def _with_wires(data: Labelled, numbers: dict[str, FloatArray], train: Selection
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Train on and test every fold, write the scores and print them."""
     settings, console = to_dataclass(WaferEvaluateConfig, config), make_console()
     require_folder(settings.output)
     names, shown = ("split", "fold", "method"), []

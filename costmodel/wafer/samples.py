@@ -67,13 +67,13 @@ class GraphSamples:
 
     @property
     def fingerprint(self) -> str:
-        """Equal graphs have the same."""
+        """Return a hash that is the same for equal graphs."""
         text = format_kgraph(self.graph)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def make_samples(family: str, num_decisions: int, seed: int, netlist_id: int) -> GraphSamples:
-    """Samples of graph number `netlist_id`; depends on nothing but the arguments."""
+    """Return the samples of graph number `netlist_id`, which depend on nothing but the arguments."""
     rng = np.random.default_rng([seed, netlist_id])
     failures: list[str] = []
     problem, smallest, spec = draw_fitting(family, rng, failures)
@@ -100,7 +100,7 @@ class Explorer:
         self._orders = [problem.depth_first, problem.breadth_first]
 
     def engines(self, number: int) -> Iterator[Found]:
-        """Mappings of all engines in turn; those that find none are told in `failures`."""
+        """Yield mappings of all engines in turn; those that find none are told in `failures`."""
         run: dict[str, Callable[[int, LongArray], tuple[dict[str, Any], KernelLayout | None]]] = {
             "strips": self._strips,
             "rows": self._rows,
@@ -118,7 +118,7 @@ class Explorer:
             yield Found(engine, {"ticks": ticks, **search}, layout)
 
     def walks(self, number: int, cost: MappingCost, num_steps: int) -> Iterator[Found]:
-        """Mappings on annealed walks: every now and then the one where it has got to."""
+        """Yield mappings on annealed walks: every now and then the one that a walk has got to."""
         rng, starts = self._rng, self._starts
         for w in range(NUM_WALKS if starts else 0):
             start = starts[int(rng.integers(len(starts)))]
@@ -141,7 +141,7 @@ class Explorer:
         return int(times[min(int(np.searchsorted(times, wanted)), len(times) - 1)])
 
     def _order(self) -> LongArray:
-        """Depth or breadth first, with a few random changes."""
+        """Return a depth-first or breadth-first order, with a few random changes."""
         rng = self._rng
         order = self._orders[int(rng.integers(2))]
         for _ in range(int(rng.integers(5)) if rng.random() < 0.5 else 0):
@@ -163,7 +163,7 @@ class Explorer:
         return {"rows": len(rows.heights)}, self._joint(ticks, shelves_of(rows))
 
     def _auto(self, ticks: int, order: LongArray) -> tuple[dict[str, Any], KernelLayout | None]:
-        """Rows, annealed at a random temperature: what the portfolio does."""
+        """Anneal rows at a random temperature, as the portfolio does."""
         rng, shapes = self._rng, self._problem.shapes_at(ticks)
         hot, seed = float(2 * 50 ** rng.random()), int(rng.integers(1 << 31))
         search = {"hot": hot, "seed": seed}
@@ -189,7 +189,7 @@ class Explorer:
         return search, None if plan is None else self._rectangles(ticks, plan)
 
     def _joint(self, ticks: int, shelves: Shelves) -> KernelLayout | None:
-        """Sized jointly; a start for walks."""
+        """Size the shelves jointly, and note the result as a start for walks."""
         problem, seed = self._problem, int(self._rng.integers(1 << 31))
         sizing = JointSizing(problem, ticks, lambda: False)
         sized = sizing.choose_that_fit(frames_of(problem.shapes_at(ticks), shelves), 2, seed)

@@ -120,7 +120,7 @@ def anneal(
     seed: int,
     watch: Watch | None = None,
 ) -> AnnealResult:
-    """Search for a placement with a low energy; same seed, same result (without a time limit).
+    """Search for a placement with a low energy; the same seed gives the same result (without a time limit).
 
     The heuristic is annealed by compiled code with exact deltas, a `SearchingCost` in its own way,
     other cost models by batches of candidates. Ctrl-C ends the search and the best placement so far

@@ -133,7 +133,7 @@ def _send(state: State, change: Change, unit: int, goal: int) -> None:
 
 @hot
 def _exchange(change: Change, site: int, goal: int) -> None:
-    """The units that sit on two sites by now change places."""
+    """Let the units that sit on two sites by now change places."""
     number = change.num_touched[0]
     change.touched[number], change.touched[number + 1] = site, goal
     change.num_touched[0] = number + 2
@@ -179,7 +179,7 @@ def _swap_groups(board: Board, state: State, change: Change, rng: RngState) -> i
 
 @hot
 def _shift_stage(board: Board, state: State, change: Change, rng: RngState) -> int:
-    """Tiles only; foremost first, so that the stage keeps its shape and the others close up."""
+    """Shift a random stage, tiles only, foremost first, so that it keeps its shape and the others close up."""
     stage = below(rng, board.num_stages)
     step = _STEPS[below(rng, len(_STEPS))]
     num_tiles = len(board.grid.switch_row)

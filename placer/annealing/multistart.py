@@ -190,7 +190,7 @@ def _interrupted(job: StartJob, judge: Judge | None, last: AnnealResult) -> Star
 def fit_schedule(options: AnnealOptions, num_units: int) -> AnnealOptions:
     """Shorten rounds where a limit of moves would end the search before it has cooled.
 
-    Only when the start temperature is given: a measured one is not known beforehand.
+    This is done only when the start temperature is given: a measured one is not known beforehand.
     """
     schedule, temperature = options.schedule, options.start_temperature
     if options.max_moves is None or temperature is None or temperature <= schedule.end:

@@ -81,7 +81,7 @@ def search_pool(
 
 
 def _simulate(found: list[_Candidate], judge: Judge, seconds: float) -> None:
-    """Simulate the best predictions until all have taken `seconds` together; one at least."""
+    """Simulate the best predictions until all have taken `seconds` together, but at least one."""
     waiting = [candidate for candidate in found if candidate.simulated is None]
     for candidate in sorted(waiting, key=lambda each: each.predicted):
         is_first = len(waiting) == len(found)
@@ -119,7 +119,7 @@ def _search(
 
 
 def _rules(given: Rules, found: list[_Candidate], number: int, seed: int) -> Rules:
-    """Return the rules of the search with this number; the same for the same past and seed."""
+    """Return the rules of the search with this number; they are the same for the same past and seed."""
     if number % 2 == 0:
         return given
     rng = np.random.default_rng(seed)

@@ -33,7 +33,7 @@ class Replay:
     _best: float = float("inf")
 
     def add(self, point: Round, decision: Decisions) -> None:
-        """Note the best placement after a round; ignored when the last one was as good."""
+        """Note the best placement after a round; it is ignored when the last one was as good."""
         if not point.best_energy < self._best:
             return
         self._best = point.best_energy

@@ -31,16 +31,16 @@ class Schedule:
                 raise InputError(f"schedule.{name}={getattr(self, name)}; allowed: more than 0")
 
     def round_moves(self, num_units: int, effort: float) -> int:
-        """Moves at one temperature."""
+        """Return the number of moves at one temperature."""
         return max(1, int(effort * self.moves_per_round * num_units ** (4 / 3)))
 
     def rounds_left(self, temperature: float, is_polishing: bool) -> float:
-        """Rounds until the end, at least 1; polishing accepts few moves and cools fast."""
+        """Return the number of rounds until the end, at least 1; polishing accepts few moves and cools fast."""
         factor = _FAST_COOLING if is_polishing else _MEAN_COOLING
         return max(1.0, math.log(temperature / self.end) / -math.log(factor) / self.cooling)
 
     def next_temperature(self, temperature: float, acceptance: float, reach: float) -> float:
-        """After a round in which the share `acceptance` of the moves was accepted."""
+        """Return the temperature after a round in which the share `acceptance` of the moves was accepted."""
         if acceptance > 0.96:
             factor = 0.5
         elif acceptance > 0.8:
@@ -53,5 +53,5 @@ class Schedule:
 
 
 def next_reach(reach: float, acceptance: float, farthest: int) -> float:
-    """How far units go in the next round: less when few moves are accepted."""
+    """Return how far units go in the next round: less when few moves are accepted."""
     return min(max(reach * (1 - _IDEAL_ACCEPTANCE + acceptance), 1.0), float(farthest))

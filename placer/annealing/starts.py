@@ -17,7 +17,7 @@ _MAX_TRIES = 200  # orders in which buffers are packed before giving up
 
 
 def random_start(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray, seed: int) -> Start:
-    """Return a random placement with XY routes; `is_allowed` as made by `allowed_sites`.
+    """Return a random placement with XY routes; `is_allowed` is made by `allowed_sites`.
 
     Raises InputError when no placement was found in which all buffers find room for their bytes.
     """

@@ -21,7 +21,7 @@ class CostChoice(Protocol):
     def name(self) -> str: ...
 
     def model(self, fabric: Fabric, rules: Rules, seed: int) -> CostModel:
-        """The cost model; raises InputError when the options or their files are wrong."""
+        """Return the cost model; raise InputError when the options or their files are wrong."""
         ...
 
 

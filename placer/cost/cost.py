@@ -21,7 +21,7 @@ class CostModel(Protocol):
     """Scores decisions of one netlist."""
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
-        """Predicted normalised throughput [num_decisions] in (0, 1], higher is better."""
+        """Return the predicted normalised throughput [num_decisions] in (0, 1], higher is better."""
         ...
 
 
@@ -34,7 +34,7 @@ class MonotoneCost(CostModel, Protocol):
 
 
 def ranking_model(cost: CostModel) -> CostModel:
-    """The cost model that a search asks which decision is better: it may be faster."""
+    """Return the cost model that a search asks which decision is better: it may be faster."""
     return cost.ranks_like if isinstance(cost, MonotoneCost) else cost
 
 
@@ -46,11 +46,11 @@ class SimulatorCost:
         self._limits = limits  # None: those of labels
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
-        """Simulated throughput; a deadlock scores next to nothing."""
+        """Return the simulated throughput; a deadlock scores next to nothing."""
         return simulated_throughput(netlist, self.simulate(netlist, decisions))
 
     def simulate(self, netlist: Netlist, decisions: Decisions) -> Outcome:
-        """All that the simulator tells. Raises InputError when the cycles allowed are too few."""
+        """Return all that the simulator tells. Raises InputError when the cycles allowed are too few."""
         limits = self._limits or label_limits(netlist.bound_cycles)
         outcome = simulate_stack(self.fabric, netlist, decisions, limits)
         is_unmeasured = np.isnan(outcome.cycles_per_sample)
@@ -63,7 +63,7 @@ class SimulatorCost:
 
 
 def simulated_throughput(netlist: Netlist, outcome: Outcome) -> FloatArray:
-    """Normalised throughput [num_decisions]; next to nothing for a deadlock."""
+    """Return the normalised throughput [num_decisions], next to nothing for a deadlock."""
     period = np.nan_to_num(outcome.cycles_per_sample, nan=np.inf)
     return np.maximum(netlist.bound_cycles / period, np.finfo(np.float64).tiny)
 
@@ -75,7 +75,7 @@ class RandomCost:
         self._key = seed.to_bytes(8, "little", signed=True)
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
-        """A hash of sites and channels: equal decisions have equal scores."""
+        """Return a hash of sites and channels: equal decisions have equal scores."""
         scores = np.empty(len(decisions))
         for k, (sites, channels) in enumerate(zip(decisions.sites, decisions.channels, strict=True)):
             digest = hashlib.blake2b(sites.tobytes() + channels.tobytes(), key=self._key)

@@ -45,7 +45,7 @@ def check(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> None:
 
 
 def problems(fabric: Fabric, netlist: Netlist, decisions: Decisions, index: int) -> list[str]:
-    """Everything that is wrong with decision number `index`, in words; empty when it is legal."""
+    """Return everything that is wrong with decision number `index`, in words; the list is empty when it is legal."""
     found = list(_shape_problems(netlist, decisions))
     if found:
         return found
@@ -119,7 +119,7 @@ def _site_name(fabric: Fabric, site: int) -> str:
 def _route_problems(
     fabric: Fabric, flow: Flow, sites: list[int], channel: int, links: IntArray, parents: IntArray
 ) -> Iterator[str]:
-    """What is wrong with the tree of one flow; later rules only where earlier ones hold."""
+    """Yield what is wrong with the tree of one flow; later rules are checked only where earlier ones hold."""
     topology = fabric.topology
     if not 0 <= channel < fabric.link.channels:
         yield f"channel {channel}; allowed 0 to {fabric.link.channels - 1}"
@@ -151,7 +151,7 @@ def _route_problems(
 
 
 def _step_problem(fabric: Fabric, link: int, after: int, turn_class: int) -> str | None:
-    """Why a route must not go from one link to the next, None if it may."""
+    """Return why a route must not go from one link to the next, None if it may."""
     topology = fabric.topology
     heading = Direction(topology.link_direction[link])
     turn = Direction(topology.link_direction[after])

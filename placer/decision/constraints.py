@@ -59,7 +59,7 @@ class Constraints:
 
 
 def load_constraints(path: Path, fabric: Fabric) -> Constraints:
-    """The constraints in a file.
+    """Return the constraints in a file.
 
     Raises InputError when it cannot be read, is no such file or names a site that is not there.
     """
@@ -95,7 +95,7 @@ def require_known_units(constraints: Constraints, netlists: Sequence[Netlist]) -
 
 
 def allowed_sites(fabric: Fabric, netlist: Netlist, constraints: Constraints | None) -> BoolArray:
-    """Where each unit may sit, [num_units, num_sites]: sites of its kind that no one forbids.
+    """Return where each unit may sit, [num_units, num_sites]: sites of its kind that no one forbids.
 
     Constraints about units of other netlists are passed over.
     Raises InputError when not all units can be seated.
@@ -118,7 +118,7 @@ def allowed_sites(fabric: Fabric, netlist: Netlist, constraints: Constraints | N
 
 
 def site_name(fabric: Fabric, site: int) -> str:
-    """A site as a constraints file writes it."""
+    """Return a site as a constraints file writes it."""
     parts = (f"{key}: {value}" for key, value in _address(fabric, site).items())
     return "{" + ", ".join(parts) + "}"
 

@@ -35,7 +35,7 @@ class Decisions:
         return len(self.sites)
 
     def __getitem__(self, index: int) -> Decisions:
-        """Decision number `index` as a stack of one."""
+        """Return decision number `index` as a stack of one."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"decision {index} of {len(self)}")
         index %= len(self)
@@ -50,13 +50,13 @@ class Decisions:
         )
 
     def route(self, flow: int, index: int = 0) -> tuple[IntArray, IntArray]:
-        """Links and parents of one flow of decision number `index`."""
+        """Return links and parents of one flow of decision number `index`."""
         nodes = slice(int(self.route_start[index, flow]), int(self.route_start[index, flow + 1]))
         return self.links[nodes], self.parents[nodes]
 
     @staticmethod
     def concatenate(stacks: Iterable[Decisions]) -> Decisions:
-        """One stack from several of the same netlist."""
+        """Return one stack made from several of the same netlist."""
         parts = list(stacks)
         offsets = np.cumsum([0] + [len(part.links) for part in parts])
         return Decisions(

@@ -52,7 +52,7 @@ class StreamingConfig(MapOptions):
 
 
 def main(config: DictConfig) -> None:
-    """Entry point: config -> checked mapping -> files and screen."""
+    """Map a program to the Streaming Engine, check the mapping, write its files and print it."""
     settings = to_dataclass(StreamingConfig, config)
     if settings.output.suffix != ".json":
         raise InputError(f"output={settings.output}; name a .json file")

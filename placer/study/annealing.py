@@ -173,7 +173,7 @@ def write(output: Path, results: list[Comparison]) -> list[Table]:
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Compare the searches on each netlist, write the tables and print the summary."""
     settings = to_dataclass(AnnealingConfig, config)
     require_folder(settings.output)
     measure, indices = partial(compare, settings), range(settings.netlists)

@@ -147,7 +147,7 @@ def values(results: list[NetlistLabels], defaults: dict[str, float]) -> list[Tab
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Measure the error of labels and the fill of netlists, write the tables and print them."""
     settings = to_dataclass(LabelsConfig, config)
     require_folder(settings.output)
     defaults = {family: default_fill(settings, family) for family in settings.families}

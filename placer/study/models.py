@@ -117,7 +117,7 @@ def write(output: Path, results: list[ModelResult]) -> list[Table]:
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Simulate the sections of each model, write the tables and print them."""
     settings = to_dataclass(ModelsConfig, config)
     require_folder(settings.output)
     console = make_console()

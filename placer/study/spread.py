@@ -140,7 +140,7 @@ def _figure(results: list[NetlistSpread]) -> Figure:
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Measure the spread within each netlist, write tables and figure, and print the summary."""
     settings = to_dataclass(SpreadConfig, config)
     require_folder(settings.output)
     measure, indices = partial(measure_spread, settings), range(settings.netlists)

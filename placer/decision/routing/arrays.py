@@ -43,12 +43,12 @@ def grid_of(fabric: Fabric) -> Grid:
 
 
 def capacity_of(fabric: Fabric, netlist: Netlist) -> LongArray:
-    """Vectors per sample that each link can carry when samples follow at the bound."""
+    """Return the vectors per sample that each link can carry when samples follow at the bound."""
     return fabric.topology.link_width.astype(np.int64) * netlist.bound_cycles
 
 
 def require_sites(fabric: Fabric, netlist: Netlist, sites: IntArray) -> IntArray:
-    """A copy that compiled code can read; raises InputError for a wrong shape or a wrong id."""
+    """Return a copy that compiled code can read; raise InputError for a wrong shape or a wrong id."""
     if sites.ndim != 2 or sites.shape[1] != netlist.num_units:
         raise InputError(
             f"netlist {netlist.name!r}: sites have shape {sites.shape}; "

@@ -36,7 +36,7 @@ _DEPTH_WEIGHT = 0.5
 
 
 def _turn_table() -> NDArray[np.bool_]:
-    """May a route of a class turn from a heading (one of 4, or INJECT) to another: [2, 5, 4]."""
+    """Return whether a route of a class may turn from a heading (one of 4, or INJECT) to another, [2, 5, 4]."""
     may_turn = np.ones((2, 5, 4), np.bool_)
     for heading, opposite in ((_EAST, _WEST), (_WEST, _EAST), (_NORTH, _SOUTH), (_SOUTH, _NORTH)):
         may_turn[:, heading, opposite] = False
@@ -121,9 +121,9 @@ def _sweep_of(grid: Grid) -> Sweep:
 
 @njit(cache=True)
 def _order_of(grid: Grid, entry: IntArray) -> IntArray:
-    """Links to the west come first in class 0 and last in class 1; the others go column by column.
+    """List links to the west first in class 0 and last in class 1, and the others column by column.
 
-    Within a column: the links that enter it from the west, then those up, then those down.
+    Within a column, the links that enter it from the west come first, then those up, then those down.
     """
     none = grid.num_mesh_links
     rows, columns = grid.switch_row[-1] + 1, grid.switch_column[-1] + 1
@@ -204,7 +204,7 @@ def _enter(grid: Grid, turn_class: int, switch: int, heading: int, node: int, de
 
 @njit(cache=True)
 def _nearest(grid: Grid, tree: IntArray, sites: IntArray, targets: IntArray) -> int:
-    """Position of the target with the fewest hops to a switch of the tree."""
+    """Return the position of the target with the fewest hops to a switch of the tree."""
     nearest, least = 0, np.iinfo(np.int32).max
     for position in range(len(targets)):
         goal = grid.site_switch[sites[targets[position]]]
@@ -217,7 +217,7 @@ def _nearest(grid: Grid, tree: IntArray, sites: IntArray, targets: IntArray) -> 
 
 @njit(cache=True)
 def set_prices(grid: Grid, congestion: Congestion, tokens: int, pressure: float, scratch: Scratch) -> None:
-    """What each mesh link costs the flow, in hops, never below 1: (base + history) * overload."""
+    """Set what each mesh link costs the flow, in hops, never below 1: (base + history) * overload."""
     for link in range(grid.num_mesh_links):
         share = (congestion.load[link] + tokens) / congestion.capacity[link]
         base = 1.0 + congestion.history[link] + _TIE_WEIGHT * min(share, 1.0)
@@ -226,7 +226,7 @@ def set_prices(grid: Grid, congestion: Congestion, tokens: int, pressure: float,
 
 @njit(cache=True)
 def _search(turn_class: int, goal: int, scratch: Scratch) -> int:
-    """The link by which the cheapest way from the tree enters the goal, -1 if there is none."""
+    """Return the link by which the cheapest way from the tree enters the goal, -1 if there is none."""
     order, before = scratch.sweep.order[turn_class], scratch.sweep.before[turn_class]
     cost, price, start = scratch.cost, scratch.entry_price, scratch.start
     for position in range(len(order)):
@@ -242,7 +242,7 @@ def _search(turn_class: int, goal: int, scratch: Scratch) -> int:
 
 @njit(cache=True)
 def _link_before(turn_class: int, link: int, scratch: Scratch) -> int:
-    """The link before this one on the cheapest way to it, -1 if that way leaves the tree here."""
+    """Return the link before this one on the cheapest way to it, -1 if that way leaves the tree here."""
     best, least = -1, scratch.start[link]
     for choice in range(3):
         other = scratch.sweep.before[turn_class, link, choice]

@@ -37,7 +37,7 @@ def save_decision(path: str | Path, fabric: Fabric, netlist: Netlist, decisions:
 
 
 def decision_text(fabric: Fabric, netlist: Netlist, decisions: Decisions, index: int = 0) -> str:
-    """Decision number `index` of the stack, as a file holds it.
+    """Return decision number `index` of the stack, as a file holds it.
 
     Raises InputError when two units or flows share a name.
     """
@@ -63,7 +63,7 @@ def decision_text(fabric: Fabric, netlist: Netlist, decisions: Decisions, index:
 
 
 def load_decision(path: str | Path, fabric: Fabric, netlist: Netlist) -> Decisions:
-    """The decision in a file as a stack of one, checked.
+    """Return the decision in a file as a stack of one, checked.
 
     Raises InputError when the file cannot be read, is no such file, belongs to another netlist or
     fabric, or holds an illegal decision.
@@ -75,7 +75,7 @@ def load_decision(path: str | Path, fabric: Fabric, netlist: Netlist) -> Decisio
 
 
 def parse_decision(text: str, fabric: Fabric, netlist: Netlist) -> Decisions:
-    """The decision that `decision_text` gave, as a stack of one, checked.
+    """Return the decision that `decision_text` gave, as a stack of one, checked.
 
     Raises InputError when it is none, belongs to another netlist or fabric, or is illegal.
     """
@@ -91,7 +91,7 @@ def parse_decision(text: str, fabric: Fabric, netlist: Netlist) -> Decisions:
 
 
 def _one_line_per_entry(document: dict[str, Any]) -> str:
-    """JSON with one unit or flow per line: short enough to scroll, easy to compare by line."""
+    """Return JSON with one unit or flow per line: short enough to scroll, easy to compare by line."""
 
     def block(entries: dict[str, Any]) -> str:
         lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in entries.items()]
@@ -131,7 +131,7 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; a name that stands twice is refused, where Python would keep the last."""
+    """Return a JSON object; refuse a name that stands twice, where Python would keep the last."""
     repeated = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     if repeated:
         raise InputError(f"name {_shown(repeated[0])} stands twice in one object")
@@ -222,6 +222,6 @@ def _require_keys(entries: dict[str, Any], needed: set[str], optional: set[str],
 
 
 def _shown(value: Any) -> str:
-    """A value cut to a length that fits a message."""
+    """Return a value as text, cut to a length that fits a message."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."

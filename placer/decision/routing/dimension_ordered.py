@@ -27,7 +27,7 @@ _NORTH, _SOUTH = int(Direction.NORTH), int(Direction.SOUTH)
 def route_dimension_ordered(
     grid: Grid, flows: Flows, sites: IntArray, flow_class: IntArray
 ) -> tuple[LongArray, IntArray, IntArray]:
-    """Route start, links and parents of all decisions.
+    """Return route start, links and parents of all decisions.
 
     `flow_class` [num_decisions, num_flows]: class 0 goes XY, class 1 goes YX.
     """
@@ -51,7 +51,7 @@ def route_dimension_ordered(
 
 @njit(cache=True)
 def _most_nodes(grid: Grid, flows: Flows, sites: IntArray) -> int:
-    """Nodes of all trees together, if no two paths shared a link."""
+    """Return the number of nodes of all trees together, if no two paths shared a link."""
     total = len(sites) * (len(flows.source) + len(flows.targets))
     for decision in range(len(sites)):
         for flow in range(len(flows.source)):
@@ -138,14 +138,14 @@ def _leg(grid: Grid, here: int, goal: int, is_vertical: bool) -> tuple[int, int,
 
 
 def dimension_channels(flow_class: IntArray, num_channels: int) -> IntArray:
-    """Channels [..., num_flows]: the flows of a class take its channels in turn."""
+    """Return channels [..., num_flows]: the flows of a class take its channels in turn."""
     per_class = num_channels // 2
     in_class = np.arange(flow_class.shape[-1], dtype=np.int32) % per_class
     return (flow_class * per_class + in_class).astype(np.int32)
 
 
 def mixed_classes(seed: int, num_flows: int) -> IntArray:
-    """A fair coin per flow that depends on (seed, flow) only: the splitmix64 hash of both."""
+    """Return a fair coin per flow that depends on (seed, flow) only: the splitmix64 hash of both."""
     flow = np.arange(1, num_flows + 1, dtype=np.uint64)
     bits = _splitmix64(_splitmix64(np.full(1, seed % 2**64, np.uint64)) + flow)
     return (bits >> np.uint64(63)).astype(np.int32)

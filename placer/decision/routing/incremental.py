@@ -23,7 +23,7 @@ _PRESSURE = 8.0
 def reroute(
     fabric: Fabric, netlist: Netlist, decisions: Decisions, sites: IntArray, flows: NDArray[np.integer]
 ) -> Decisions:
-    """The one decision in the stack, moved to `sites` [num_units], with new routes for `flows`.
+    """Return the one decision in the stack, moved to `sites` [num_units], with new routes for `flows`.
 
     Each listed flow takes its cheapest tree against the load of all others, heavy flows first;
     the others keep route and channel.
@@ -85,7 +85,7 @@ def _reroute(
     old_links: IntArray,
     old_parents: IntArray,
 ) -> tuple[IntArray, LongArray, IntArray, IntArray]:
-    """Channels, route start, links and parents of the new decision."""
+    """Return channels, route start, links and parents of the new decision."""
     num_flows = len(flows.source)
     board = Board(grid, flows, sites, empty_scratch(grid))
     congestion = empty_congestion(capacity, num_channels)

@@ -52,7 +52,7 @@ class Board(NamedTuple):
 def route_negotiated(
     grid: Grid, flows: Flows, sites: IntArray, capacity: LongArray, num_channels: int, max_iterations: int
 ) -> tuple[IntArray, LongArray, IntArray, IntArray]:
-    """Channels, route start, links and parents of all decisions."""
+    """Return channels, route start, links and parents of all decisions."""
     num_decisions, num_flows = len(sites), len(flows.source)
     channels = np.empty((num_decisions, num_flows), np.int32)
     route_start = np.zeros((num_decisions, num_flows + 1), np.int64)
@@ -78,7 +78,7 @@ def route_negotiated(
 
 @njit(cache=True)
 def _negotiate(board: Board, capacity: LongArray, num_channels: int, max_iterations: int) -> Routes:
-    """The routes of the best round, or XY routes where their busiest link has less to carry."""
+    """Return the routes of the best round, or XY routes where their busiest link has less to carry."""
     num_mesh_links = board.grid.num_mesh_links
     congestion = empty_congestion(capacity, num_channels)
     routes = empty_routes(board.grid, board.flows)
@@ -149,7 +149,7 @@ def add_flow(flows: Flows, routes: Routes, flow: int, congestion: Congestion, si
 
 @njit(cache=True)
 def route_flow(board: Board, routes: Routes, flow: int, congestion: Congestion, pressure: float) -> None:
-    """Give a flow that is not on the links its cheapest tree; equal classes: emptier channel."""
+    """Give a flow that is not on the links its cheapest tree, of equal classes that with the emptier channel."""
     grid, flows = board.grid, board.flows
     first, room = routes.first[flow], most_nodes(grid, flows, flow)
     ends = flows.targets[flows.target_start[flow] : flows.target_start[flow + 1]]
@@ -170,7 +170,7 @@ def route_flow(board: Board, routes: Routes, flow: int, congestion: Congestion, 
 
 @njit(cache=True)
 def _emptiest_channel(tree: IntArray, turn_class: int, congestion: Congestion) -> tuple[int, int]:
-    """Channel of a class with the least load summed along a tree, and that load."""
+    """Return the channel of a class with the least load summed along a tree, and that load."""
     per_class = congestion.channel_load.shape[1] // 2
     best, least = -1, 0
     for channel in range(turn_class * per_class, (turn_class + 1) * per_class):
@@ -184,7 +184,7 @@ def _emptiest_channel(tree: IntArray, turn_class: int, congestion: Congestion) -
 
 @njit(cache=True)
 def _is_crowded(routes: Routes, flow: int, num_mesh_links: int, congestion: Congestion) -> bool:
-    """Does the flow cross an overloaded mesh link? Inject and eject links leave no choice."""
+    """Say whether the flow crosses an overloaded mesh link; inject and eject links leave no choice."""
     for link in tree_links(routes, flow):
         if link < num_mesh_links and congestion.load[link] > congestion.capacity[link]:
             return True
@@ -193,7 +193,7 @@ def _is_crowded(routes: Routes, flow: int, num_mesh_links: int, congestion: Cong
 
 @njit(cache=True)
 def _score(num_mesh_links: int, routes: Routes, congestion: Congestion) -> tuple[int, int, int]:
-    """Largest overload, total overload, links of all trees: the less the better."""
+    """Return the largest overload, the total overload and the number of links of all trees: the less the better."""
     largest, total = 0, 0
     for link in range(num_mesh_links):
         over = max(0, congestion.load[link] - congestion.capacity[link])
@@ -226,7 +226,7 @@ def _route_xy(board: Board, num_channels: int) -> Routes:
 
 @njit(cache=True)
 def _peak(board: Board, routes: Routes) -> int:
-    """Vectors per sample on the busiest mesh link."""
+    """Return the vectors per sample on the busiest mesh link."""
     load = np.zeros(len(board.grid.link_target), np.int64)
     for flow in range(len(board.flows.source)):
         tokens = board.flows.tokens[flow]

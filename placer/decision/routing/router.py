@@ -54,7 +54,7 @@ def route(
 
 
 def route_turns(fabric: Fabric, netlist: Netlist, sites: IntArray, flow_class: IntArray) -> Decisions:
-    """Dimension-ordered routes with a turn class per decision and flow: 0 goes XY, 1 goes YX."""
+    """Return dimension-ordered routes with a turn class per decision and flow: 0 goes XY, 1 goes YX."""
     sites = require_sites(fabric, netlist, sites)
     if flow_class.shape != (len(sites), netlist.num_flows):
         raise InputError(
@@ -68,7 +68,7 @@ def route_turns(fabric: Fabric, netlist: Netlist, sites: IntArray, flow_class: I
 
 
 def _flow_class(method: RoutingMethod, seed: int, num_flows: int) -> IntArray:
-    """Channel class of each flow: 0 goes XY, 1 goes YX."""
+    """Return the channel class of each flow: 0 goes XY, 1 goes YX."""
     if method == RoutingMethod.MIXED:
         return mixed_classes(seed, num_flows)
     return np.full(num_flows, method == RoutingMethod.YX, np.int32)

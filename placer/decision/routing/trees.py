@@ -43,14 +43,14 @@ def hops(grid: Grid, switch: int, goal: int) -> int:
 
 @njit(cache=True)
 def most_nodes(grid: Grid, flows: Flows, flow: int) -> int:
-    """Room for any tree of a flow: every switch is entered once, every target left once."""
+    """Return the room for any tree of a flow: every switch is entered once, every target left once."""
     num_targets = flows.target_start[flow + 1] - flows.target_start[flow]
     return int(len(grid.switch_row) + num_targets)
 
 
 @njit(cache=True)
 def with_room(array: IntArray, size: int) -> IntArray:
-    """The array, or a copy at least twice as long when `size` entries do not fit."""
+    """Return the array, or a copy at least twice as long when `size` entries do not fit."""
     if size <= len(array):
         return array
     longer = np.empty(max(size, 2 * len(array)), array.dtype)

@@ -23,7 +23,7 @@ HOW = (
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Run the measurements, write the report and print its tables."""
     settings = to_dataclass(BenchConfig, config)
     if settings.publish is not None:
         require_folder(settings.publish)

@@ -180,7 +180,7 @@ def _random_problems(nodes: int, count: int) -> list[Problem]:
 
 
 def game_speed(nodes: int, games: int = 512) -> dict[str, Any]:
-    """Count the steps of the batched game without a network; random legal tiles."""
+    """Count the steps of the batched game without a network, on random legal tiles."""
     rng = np.random.default_rng(0)
     env = BatchEnv(_random_problems(nodes, 8), np.arange(games) % 8)
     seen = env.reset()

@@ -109,7 +109,7 @@ class BatchEnv:
 
     @property
     def cycles(self) -> LongArray:
-        """The cycles [batch] of finished games; UNLIMITED: came to a dead end."""
+        """Return the cycles [batch] of finished games, UNLIMITED for those that came to a dead end."""
         return self.episodes.cycles
 
     def reset(self) -> Observation:
@@ -129,7 +129,7 @@ class BatchEnv:
         return self._observe()
 
     def mapping(self, game: int) -> Mapping | None:
-        """Return what a finished game ended with; None: a dead end."""
+        """Return what a finished game ended with, None for a dead end."""
         if self.cycles[game] >= UNLIMITED:
             return None
         problem = self.problems[int(self.episodes.problem[game])]

@@ -179,7 +179,7 @@ def _fill_order(games: Games, tables: Tables, game: int, rng: RngState, noise: F
 
 @hot
 def meeting_bound(game: Game, tile: int, start: int) -> int:
-    """Return the largest LB that successors give, with the node started there; 0: none."""
+    """Return the largest LB that successors give, with the node started there, 0 if there is none."""
     tables, board = game.tables, game.board
     largest = 0
     for child in tables.succ[tables.succ_first[game.node] : tables.succ_first[game.node + 1]]:

@@ -42,7 +42,7 @@ class Result:
 
     @property
     def gap(self) -> float:
-        """How far the cycles may be above the optimum, relative to the bound."""
+        """Return how far the cycles may be above the optimum, relative to the bound."""
         return self.cycles / self.bound - 1.0
 
 
@@ -141,7 +141,7 @@ def _search(problem: Problem, options: MapOptions, budget: Budget) -> Found:
 
 
 def _rl(problem: Problem, budget: Budget, options: MapOptions, patience: float = 5.0) -> Found:
-    """Ask the policy; `patience`: seconds for the first samples, whatever the budget."""
+    """Ask the policy; `patience` is the number of seconds for the first samples, whatever the budget."""
     import torch
 
     from placer.streaming.rl import TRAINED_POLICY, fine_tune, load_policy, sample_mappings

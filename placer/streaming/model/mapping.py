@@ -26,7 +26,7 @@ class Mapping:
 
     @property
     def cycles(self) -> int:
-        """Cycles until the last result is ready, as the mapper counts; the checker recounts."""
+        """Return the cycles until the last result is ready, as the mapper counts; the checker recounts."""
         return int(self.start.max()) + self.depth
 
 
@@ -70,7 +70,7 @@ class Budget:
 
     @property
     def remaining(self) -> float:
-        """Seconds that are left."""
+        """Return the seconds that are left."""
         left = self.began + self.seconds - time.monotonic()
         return 0.0 if self.is_interrupted() else max(0.0, left)
 

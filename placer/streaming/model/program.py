@@ -66,7 +66,7 @@ class Program:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Nodes by level, then by id: predecessors come first."""
+        """Return the nodes by level, then by id: predecessors come first."""
         sorter = TopologicalSorter(dict(enumerate(self.predecessors)))
         try:
             sorter.prepare()
@@ -83,7 +83,7 @@ class Program:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A mark that graphs share which differ only in the numbering of their nodes.
+        """Return a mark that graphs share which differ only in the numbering of their nodes.
 
         Colours are refined by those of neighbours (Weisfeiler and Leman 1968), so a few graphs
         that differ may share it too.

@@ -13,7 +13,7 @@ from placer.streaming.model.program import Instruction, Program, ProgramBuilder
 
 
 def vector_add() -> Program:
-    """c = a + b: two flows load, the third gets a and b over the asynchronous fabric and stores.
+    """Build c = a + b: two flows load, the third gets a and b over the asynchronous fabric and stores.
 
     Memory outside of the tiles is not modelled: a load or store hands on its first operand.
     """
@@ -116,7 +116,7 @@ def fft4() -> Program:
 
 
 def matrix_vector(size: int = 3) -> Program:
-    """y = M x, a row of multiply-adds for each y; the entries of M are in tile memories."""
+    """Build y = M x, a row of multiply-adds for each y; the entries of M are in tile memories."""
     b = ProgramBuilder()
     for column in range(size):
         b.add(f"x{column}", "mov", f"in{column}")
@@ -162,7 +162,7 @@ def sorting_network() -> Program:
 
 
 def table_lookup() -> Program:
-    """Two readers of one table follow the same instruction: rules 2 and 4 disagree."""
+    """Build two readers of one table that follow the same instruction: rules 2 and 4 disagree."""
     b = ProgramBuilder()
     b.memory("table", 2.0, 3.0, 5.0)
     b.add("key", "add", "x", "offset")

@@ -76,7 +76,7 @@ class Meaning:
 
     @property
     def made_up(self) -> list[str]:
-        """The names that random numbers must stand for: inputs and tile memories without data."""
+        """Return the names that random numbers must stand for: inputs and tile memories without data."""
         return sorted(
             {
                 operand.name

@@ -122,7 +122,7 @@ def _spread(values: list[float], form: str) -> str:
 
 
 def main(config: DictConfig) -> None:
-    """Entry point."""
+    """Train and score every variant, write the report and print its summary."""
     settings = to_dataclass(ClaimsConfig, config)
     if settings.publish is not None:
         require_folder(settings.publish)

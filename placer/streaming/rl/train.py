@@ -122,7 +122,7 @@ def _resume(config: TrainConfig, path: Path, policy: Policy, optimizer: Optimize
 def draw_problems(
     config: GraphConfig, rng: np.random.Generator, exclude: Collection[str] = frozenset()
 ) -> list[Problem]:
-    """Draw graphs of similar size, so that little is padded; none twice, none of `exclude`."""
+    """Draw graphs of similar size, so that little is padded, none twice and none of `exclude`."""
     largest = int(rng.integers(config.least_nodes, config.most_nodes + 1))
     known, problems = set(exclude), list[Problem]()
     for _ in range(50 * config.num_graphs):

@@ -173,7 +173,7 @@ class _Model:
         self.model.add(self.tile[self._turned] <= 0)
 
     def _add_cuts(self) -> None:
-        """Add distances that do not follow from those of the children; the most telling ones."""
+        """Add the most telling distances that do not follow from those of the children."""
         distance, depth = self._problem.bounds.distance, self._problem.tables.depth
         gain = np.zeros_like(distance)
         for r, children in enumerate(self._problem.program.successors):

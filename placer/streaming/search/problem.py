@@ -34,7 +34,7 @@ class Problem:
 
     @property
     def num_tiles(self) -> int:
-        """The number of tiles that mappers look at.
+        """Return the number of tiles that mappers look at.
 
         With waits, more tiles than instructions are of no use: drop the empty tiles between used
         ones, and no hop gets longer, so the same spokes give starts that are not later.
