@@ -38,10 +38,10 @@ demo: $(STAMP)  ## everything at small size: simulate, place, dataset, train, ev
 	$(PYTHON) -m costmodel.demo_report folder=data/demo
 
 test: $(STAMP)  ## run all tests on two cores
-	$(PYTHON) -m pytest -n 2
+	$(PYTHON) -m pytest -n 2 --dist worksteal
 
 test-fast: $(STAMP)  ## run the tests that take no more than seconds
-	$(PYTHON) -m pytest -n 2 -m "not slow"
+	$(PYTHON) -m pytest -n 2 --dist worksteal -m "not slow"
 
 dataset: $(STAMP)  ## make a dataset; ARGS="size=demo|default|full|transfer seed=0 ..." (conf/dataset.yaml)
 	$(PYTHON) -m costmodel.dataset $(ARGS)

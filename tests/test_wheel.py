@@ -65,6 +65,8 @@ def python(wheel: Path) -> Path:
             if source.exists() and not (site / top).exists():
                 (site / top).symlink_to(source)
     zipfile.ZipFile(wheel).extractall(site)
+    (site / "placer/__pycache__").mkdir()  # the same sources have the same compiled code
+    (site / "placer/__pycache__/numba").symlink_to(ROOT / "placer/__pycache__/numba")
     return folder / "bin/python"
 
 
