@@ -24,9 +24,13 @@ from tests import ROOT
 PACKAGES = ("placer", "costmodel")
 MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 MAX_MODULE_LINES = 450
-OPS = {"matmul", "add", "bias", "scale", "relu", "gelu", "softmax", "layernorm"} | {
-    f"{op}_grad" for op in ("relu", "gelu", "softmax", "layernorm")
-}
+OPS = {
+    "matmul", "add", "multiply", "bias", "gain", "scale", "relu", "gelu", "silu", "sigmoid", "tanh",
+    "softmax", "layernorm", "rmsnorm", "rotary", "sum_heads", "top_k", "dispatch", "combine",
+    "depthwise", "max_pool", "average_pool",
+} | {
+    f"{op}_grad" for op in ("relu", "gelu", "silu", "sigmoid", "tanh", "softmax", "layernorm", "rmsnorm")
+}  # fmt: skip
 
 
 def _relative(paths: list[Path]) -> list[str]:

@@ -9,10 +9,14 @@ from placer.graph.ops import (
     PRODUCT_KINDS,
     SINK_KINDS,
     SOURCE_KINDS,
+    VIEW_KINDS,
+    WINDOW_KINDS,
     Op,
     OpAttributes,
     OpKind,
     Shape,
-    output_shape,
 )
+from placer.graph.routing import expert_capacity
+from placer.graph.shapes import output_shape
 from placer.graph.values import Array, compute_values
+from placer.graph.windows import Window, window_of

@@ -1,6 +1,7 @@
 """The dataflow graph: operations and tensors of a model, with shapes.
 
-`ops` says what each kind of op means; `workloads` makes graphs; `graph_file` reads and writes them.
+`ops` says what each kind of op means, `shapes` what it makes; `workloads` makes graphs; `graph_file`
+reads and writes them.
 """
 
 from __future__ import annotations
@@ -14,17 +15,8 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from placer.base import InputError
-from placer.graph.ops import (
-    PRODUCT_KINDS,
-    SINK_KINDS,
-    SOURCE_KINDS,
-    Op,
-    OpKind,
-    Shape,
-    Weights,
-    held_weights,
-    output_shape,
-)
+from placer.graph.ops import PRODUCT_KINDS, SINK_KINDS, SOURCE_KINDS, Op, OpKind, Shape, Weights
+from placer.graph.shapes import held_weights, output_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +105,7 @@ class DataflowGraph:
         return {op.name: position for position, op in enumerate(self.ops)}
 
     def weights_of(self, op: Op) -> Weights:
-        """Return the weights of `op`; resident, but for an embedding's table, which is in DRAM."""
+        """Return the weights of `op`; resident, but for embeddings and constants, which are in DRAM."""
         return held_weights(op, [self.tensors[name].shape for name in op.inputs])
 
     def inner_length(self, op: Op) -> int:
@@ -168,7 +160,7 @@ def _topological(where: str, ops: Sequence[Op]) -> Iterable[Op]:
 
 def _check_ends(where: str, ops: Sequence[Op]) -> None:
     if not any(op.kind in SOURCE_KINDS for op in ops):
-        raise InputError(f"{where}: no input; a graph needs a load or an embedding")
+        raise InputError(f"{where}: no input; a graph needs a load, an embedding or a constant")
     if not any(op.kind in SINK_KINDS for op in ops):
         raise InputError(f"{where}: no output; a graph needs a store or a weight_grad")
     read = {name for op in ops for name in op.inputs}

@@ -44,7 +44,7 @@ def load_graph(path: Path) -> DataflowGraph:
 def from_json(text: str) -> DataflowGraph:
     """Read a graph; InputError says what is wrong with a text that is not one.
 
-    Shapes are needed for loads and embeddings only; where given for other ops, they must agree.
+    Shapes are needed for sources (loads, constants, embeddings) only; where given for other ops, they must agree.
     """
     try:
         data = json.loads(text)
@@ -79,10 +79,9 @@ def _op_from_dict(where: str, data: object) -> tuple[Op, Shape]:
     if kind not in list(OpKind):
         raise InputError(f"{where}: unknown kind {kind!r}; known kinds: {', '.join(OpKind)}")
     inputs = _value(where, "inputs", entry.get("inputs", []), list)
-    shape = _value(where, "shape", entry.get("shape", []), list)
     attributes = _object(where, entry.get("attributes", {}), set(), set(_ATTRIBUTE_TYPES))
     values = {key: _value(where, key, v, _ATTRIBUTE_TYPES[key]) for key, v in attributes.items()}
-    sizes = tuple(_value(where, "shape", size, int) for size in shape)
+    sizes: Shape = _value(where, "shape", entry.get("shape", []), tuple)
     if kind in SOURCE_KINDS:
         values["shape"] = sizes
     tensors = tuple(_value(where, "inputs", tensor, str) for tensor in inputs)
@@ -99,7 +98,12 @@ def _object(where: str, data: object, needed: Set[str], optional: Set[str] = fro
 
 
 def _value(where: str, name: str, value: object, kind: type) -> Any:
-    """`value` if it has the type `kind`; integers pass as floats, truth values never as numbers."""
+    """`value` if it has the type `kind`; integers pass as floats, truth values never as numbers.
+
+    A tuple is a list of integers in the file.
+    """
+    if kind is tuple:
+        return tuple(_value(where, name, item, int) for item in _value(where, name, value, list))
     if kind is float and type(value) is int and abs(value) < 2**53:
         return float(value)
     if type(value) is not kind:

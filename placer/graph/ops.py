@@ -1,16 +1,17 @@
-"""The operations of a dataflow graph: kinds, attributes, and what each makes of its inputs.
+"""The operations of a dataflow graph: kinds and attributes.
 
 Every op makes one tensor, which carries the op's name. A tensor is a matrix (rows, columns) or a
 stack of matrices (heads, rows, columns). Weights are not tensors: an op names the ones it holds.
+`shapes` says what shape an op makes of its inputs, `values` which numbers.
 
-The row sums that give the gradients of bias vectors and of layernorm's gamma and beta are no ops:
-they are cheap, their operands are at hand where the gradient passes, and nothing waits for them.
+The row sums that give the gradients of bias and gain vectors and of the gamma and beta of norms are
+no ops: they are cheap, their operands are at hand where the gradient passes, and nothing waits for
+them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
@@ -26,75 +27,146 @@ class OpKind(StrEnum):
     """What an op does."""
 
     LOAD = "load"  # graph input from DRAM
+    CONSTANT = "constant"  # a weight that stays in DRAM, read as a tensor: tables of rotary positions
     STORE = "store"  # graph output to DRAM; its tensor is the copy in DRAM and has no readers
     EMBEDDING = "embedding"  # rows gathered from a table in DRAM; the indices are a graph input
-    LINEAR = "linear"  # x[..., rows, K] times a resident weight[K, columns]
+    LINEAR = "linear"  # x[..., rows, K] times a resident weight[K, columns], or one such weight per head
     MATMUL = "matmul"  # product of two activations, per head if they have heads
     ADD = "add"  # sum of two tensors of one shape
+    MULTIPLY = "multiply"  # element-wise; the second may be one factor per row, or one matrix for all heads
     BIAS = "bias"  # plus a resident vector
+    GAIN = "gain"  # times a resident vector
     SCALE = "scale"  # times a constant factor
     RELU = "relu"
     GELU = "gelu"
+    SILU = "silu"  # x times sigmoid(x)
+    SIGMOID = "sigmoid"
+    TANH = "tanh"
     SOFTMAX = "softmax"  # over the last axis
     LAYERNORM = "layernorm"  # over the last axis, then resident gamma and beta
+    RMSNORM = "rmsnorm"  # by the root mean square of the last axis, then a resident gamma
+    ROTARY = "rotary"  # (x, cos, sin): turns the pairs (x[i], x[i + d/2]) of each row by the row's angles
     TRANSPOSE = "transpose"  # of the last two axes
     SPLIT_HEADS = "split_heads"  # [rows, heads * d] -> [heads, rows, d]
     MERGE_HEADS = "merge_heads"  # [heads, rows, d] -> [rows, heads * d]
     CONCAT = "concat"  # two or more tensors side by side on the last axis
     SLICE = "slice"  # columns start:stop of the last axis
+    CONCAT_ROWS = "concat_rows"  # two or more tensors one below the other
+    SLICE_ROWS = "slice_rows"  # rows start:stop
+    REPEAT_HEADS = "repeat_heads"  # [h, rows, d] -> [h * repeats, rows, d]: head i is head i // repeats
+    SUM_HEADS = "sum_heads"  # [h * repeats, rows, d] -> [h, rows, d]: sums of neighbours, the transpose of it
+    ROWS_TO_HEADS = "rows_to_heads"  # [rows, heads * d] -> [rows * heads, 1, d]: each row is its own sequence
+    HEADS_TO_ROWS = "heads_to_rows"  # [rows * heads, 1, d] -> [rows, heads * d]
+    TOP_K = "top_k"  # router: softmax over the `top` largest of each row, zeros elsewhere
+    DISPATCH = "dispatch"  # (x, gates) -> the rows of x that an expert gets, see `routing`
+    COMBINE = "combine"  # (gates, y of each expert) -> rows, each y times its gate, see `routing`
+    PATCHES = "patches"  # image [h * w, channels] -> windows [oh * ow, kh * kw * channels], see `windows`
+    DEPTHWISE = "depthwise"  # image times a resident weight[kh * kw, channels], each channel by itself
+    MAX_POOL = "max_pool"  # largest of each window of an image, by channel
+    AVERAGE_POOL = "average_pool"  # mean of each window of an image, by channel
     RELU_GRAD = "relu_grad"  # (dy, x) -> dx
     GELU_GRAD = "gelu_grad"  # (dy, x) -> dx
+    SILU_GRAD = "silu_grad"  # (dy, x) -> dx
+    SIGMOID_GRAD = "sigmoid_grad"  # (dy, x) -> dx
+    TANH_GRAD = "tanh_grad"  # (dy, x) -> dx
     SOFTMAX_GRAD = "softmax_grad"  # (dy, y) -> dx
     LAYERNORM_GRAD = "layernorm_grad"  # (dy, x) -> dx, with the resident gamma
+    RMSNORM_GRAD = "rmsnorm_grad"  # (dy, x) -> dx, with the resident gamma
     WEIGHT_GRAD = "weight_grad"  # (x, dy) -> x^T dy, accumulated on chip: has no readers
 
 
 PRODUCT_KINDS = frozenset({OpKind.LINEAR, OpKind.MATMUL, OpKind.WEIGHT_GRAD})
-SOURCE_KINDS = frozenset({OpKind.LOAD, OpKind.EMBEDDING})  # no tensor inputs
+SOURCE_KINDS = frozenset({OpKind.LOAD, OpKind.CONSTANT, OpKind.EMBEDDING})  # no tensor inputs
 SINK_KINDS = frozenset({OpKind.STORE, OpKind.WEIGHT_GRAD})  # nobody reads their tensor
 GRADIENT_KINDS = frozenset(kind for kind in OpKind if kind.endswith("_grad"))
-_TWO_INPUTS = GRADIENT_KINDS | {OpKind.MATMUL, OpKind.ADD}
+WINDOW_KINDS = frozenset({OpKind.DEPTHWISE, OpKind.MAX_POOL, OpKind.AVERAGE_POOL})  # work on windows of an image
+VIEW_KINDS = frozenset(  # rearrange numbers and make none
+    {
+        OpKind.TRANSPOSE, OpKind.SPLIT_HEADS, OpKind.MERGE_HEADS, OpKind.SLICE, OpKind.CONCAT,
+        OpKind.REPEAT_HEADS, OpKind.CONCAT_ROWS, OpKind.SLICE_ROWS, OpKind.ROWS_TO_HEADS,
+        OpKind.HEADS_TO_ROWS, OpKind.PATCHES,
+    }
+)  # fmt: skip
+_TWO_OR_MORE = frozenset({OpKind.CONCAT, OpKind.CONCAT_ROWS, OpKind.COMBINE})
+_INPUTS = dict.fromkeys((*GRADIENT_KINDS, OpKind.MATMUL, OpKind.ADD, OpKind.MULTIPLY, OpKind.DISPATCH), 2)
+_INPUTS |= dict.fromkeys(SOURCE_KINDS, 0) | {OpKind.ROTARY: 3}
 
 
 @dataclass(frozen=True, slots=True)
 class OpAttributes:
     """Constants of an op. Those that its kind does not have keep their default."""
 
-    shape: Shape = ()  # load, embedding: shape of the tensor
-    weight: str = ""  # name of the weight; layernorm holds `<weight>.gamma` and `<weight>.beta`
+    shape: Shape = ()  # load, constant, embedding: shape of the tensor
+    weight: str = ""  # name of the weight; norms hold `<weight>.gamma`, layernorm also `<weight>.beta`
     columns: int = 0  # linear: columns of the output
-    transposed_weight: bool = False  # linear: multiply by the transpose of weight[columns, K]
+    transposed_weight: bool = False  # linear: multiply by the transpose of weight[..., columns, K]
+    stacked: bool = False  # linear: weight[heads, K, columns], one matrix per head of the input
     table_rows: int = 0  # embedding: rows of the table
     transpose_a: bool = False  # matmul: left operand
     transpose_b: bool = False  # matmul: right operand
     factor: float = 1.0  # scale
     causal: bool = False  # softmax: row i sees columns 0..i only
-    epsilon: float = 1e-5  # layernorm: added to the variance
+    epsilon: float = 1e-5  # layernorm: added to the variance; rmsnorm: to the mean square
     tanh: bool = False  # gelu: in the approximation by tanh
-    heads: int = 0  # split_heads
-    start: int = 0  # slice: first column
-    stop: int = 0  # slice: column after the last
+    inverse: bool = False  # rotary: turn back, by the negated sine
+    heads: int = 0  # split_heads; rows_to_heads, heads_to_rows: per row
+    repeats: int = 0  # repeat_heads, sum_heads: heads that share one
+    start: int = 0  # slice: first column; slice_rows: first row
+    stop: int = 0  # slice: column after the last; slice_rows: row after the last
+    top: int = 0  # top_k: how many of each row are kept
+    expert: int = 0  # dispatch: column of the gates
+    capacity: int = 0  # dispatch: rows that the expert gets
+    image: tuple[int, ...] = ()  # windows: height and width; pixels are the rows, in raster order
+    kernel: tuple[int, ...] = ()  # windows: height and width of a window
+    stride: tuple[int, ...] = (1, 1)  # windows: rows and columns from window to window
+    padding: tuple[int, ...] = (0, 0, 0, 0)  # windows: at the top, left, bottom and right of the image
+    dilation: tuple[int, ...] = (1, 1)  # windows: rows and columns from tap to tap
+    groups: int = 1  # patches: channels in this many heads, for a grouped convolution
+    count_padding: bool = True  # average_pool: divide by the whole window; False: by its taps in the image
 
+
+_WINDOW = ("image", "kernel", "stride", "padding", "dilation")
 
 ATTRIBUTES: dict[OpKind, tuple[str, ...]] = {
     OpKind.LOAD: ("shape",),
+    OpKind.CONSTANT: ("shape", "weight"),
     OpKind.EMBEDDING: ("shape", "weight", "table_rows"),
-    OpKind.LINEAR: ("weight", "columns", "transposed_weight"),
+    OpKind.LINEAR: ("weight", "columns", "transposed_weight", "stacked"),
     OpKind.MATMUL: ("transpose_a", "transpose_b"),
     OpKind.BIAS: ("weight",),
+    OpKind.GAIN: ("weight",),
     OpKind.SCALE: ("factor",),
     OpKind.SOFTMAX: ("causal",),
     OpKind.GELU: ("tanh",),
     OpKind.GELU_GRAD: ("tanh",),
     OpKind.LAYERNORM: ("weight", "epsilon"),
     OpKind.LAYERNORM_GRAD: ("weight", "epsilon"),
+    OpKind.RMSNORM: ("weight", "epsilon"),
+    OpKind.RMSNORM_GRAD: ("weight", "epsilon"),
+    OpKind.ROTARY: ("inverse",),
     OpKind.WEIGHT_GRAD: ("weight",),
     OpKind.SPLIT_HEADS: ("heads",),
+    OpKind.ROWS_TO_HEADS: ("heads",),
+    OpKind.HEADS_TO_ROWS: ("heads",),
+    OpKind.REPEAT_HEADS: ("repeats",),
+    OpKind.SUM_HEADS: ("repeats",),
     OpKind.SLICE: ("start", "stop"),
+    OpKind.SLICE_ROWS: ("start", "stop"),
+    OpKind.TOP_K: ("top",),
+    OpKind.DISPATCH: ("expert", "capacity"),
+    OpKind.PATCHES: (*_WINDOW, "groups"),
+    OpKind.DEPTHWISE: (*_WINDOW, "weight"),
+    OpKind.MAX_POOL: _WINDOW,
+    OpKind.AVERAGE_POOL: (*_WINDOW, "count_padding"),
 }
 
 # Attributes whose default is no usable value.
-_NEEDED = frozenset({"shape", "weight", "columns", "table_rows", "heads", "stop"})
+_NEEDED = frozenset(
+    {
+        "shape", "weight", "columns", "table_rows", "heads", "stop", "repeats", "top", "capacity",
+        "image", "kernel",
+    }
+)  # fmt: skip
 _DEFAULTS = OpAttributes()
 
 
@@ -134,104 +206,10 @@ def _check_attributes(op: Op) -> None:
 
 def _check_input_count(op: Op) -> None:
     seen = len(op.inputs)
-    if op.kind == OpKind.CONCAT:
+    if op.kind in _TWO_OR_MORE:
         is_right, rule = seen >= 2, "two or more"
     else:
-        count = 0 if op.kind in SOURCE_KINDS else 2 if op.kind in _TWO_INPUTS else 1
+        count = _INPUTS.get(op.kind, 1)
         is_right, rule = seen == count, str(count)
     if not is_right:
         raise InputError(f"op {op.name!r}: {op.kind} takes {rule} input tensors, got {seen}")
-
-
-def output_shape(op: Op, inputs: Sequence[Shape]) -> Shape:
-    """Return the shape of the tensor that `op` makes; InputError when its inputs do not suit it."""
-    shape = _shape_of(op, inputs)
-    _check_size(op, shape, ranks=(2, 3))
-    return shape
-
-
-def held_weights(op: Op, inputs: Sequence[Shape]) -> Weights:
-    """Return the shapes of the weights of `op`: resident, but for an embedding's table."""
-    weight = op.attributes.weight
-    weights: Weights = {}
-    match op.kind:
-        case OpKind.EMBEDDING:
-            weights = {weight: (op.attributes.table_rows, op.attributes.shape[-1])}
-        case OpKind.LINEAR:
-            matrix = (inputs[0][-1], op.attributes.columns)
-            weights = {weight: matrix[::-1] if op.attributes.transposed_weight else matrix}
-        case OpKind.BIAS:
-            weights = {weight: inputs[0][-1:]}
-        case OpKind.LAYERNORM:
-            weights = {f"{weight}.{part}": inputs[0][-1:] for part in ("gamma", "beta")}
-        case OpKind.LAYERNORM_GRAD:
-            weights = {f"{weight}.gamma": inputs[0][-1:]}
-    for shape in weights.values():
-        _check_size(op, shape, ranks=(1, 2))
-    return weights
-
-
-def _check_size(op: Op, shape: Shape, ranks: tuple[int, int]) -> None:
-    if len(shape) not in ranks or min(shape) < 1 or math.prod(shape) > MAX_ELEMENTS:
-        raise InputError(
-            f"op {op.name!r}: {op.kind} makes or holds shape {list(shape)}; allowed are rank "
-            f"{ranks[0]} or {ranks[1]}, sizes from 1, at most {MAX_ELEMENTS} elements"
-        )
-
-
-def _require(is_right: bool, op: Op, inputs: Sequence[Shape], rule: str) -> None:
-    if not is_right:
-        seen = ", ".join(str(list(shape)) for shape in inputs)
-        raise InputError(f"op {op.name!r}: {op.kind} of {seen} does not work; rule: {rule}")
-
-
-def _shape_of(op: Op, inputs: Sequence[Shape]) -> Shape:
-    at, first = op.attributes, inputs[0] if inputs else op.attributes.shape
-    match op.kind:
-        case OpKind.LOAD:
-            return first
-        case OpKind.EMBEDDING:
-            _require(len(first) == 2, op, [first], "an embedding makes [rows, columns]")
-            return first
-        case OpKind.LINEAR:
-            return (*first[:-1], at.columns)
-        case OpKind.MATMUL:
-            return _matmul_shape(op, *inputs)
-        case OpKind.SOFTMAX:
-            is_right = not at.causal or first[-2] == first[-1]
-            _require(is_right, op, inputs, "a causal softmax has as many rows as columns")
-            return first
-        case OpKind.TRANSPOSE:
-            return (*first[:-2], first[-1], first[-2])
-        case OpKind.SPLIT_HEADS:
-            is_right = len(first) == 2 and at.heads > 0 and first[-1] % at.heads == 0
-            rule = f"input [rows, columns], columns a multiple of heads={at.heads}"
-            _require(is_right, op, inputs, rule)
-            return (at.heads, first[0], first[1] // at.heads)
-        case OpKind.MERGE_HEADS:
-            _require(len(first) == 3, op, inputs, "input [heads, rows, columns]")
-            return (first[1], first[0] * first[2])
-        case OpKind.CONCAT:
-            is_right = len({shape[:-1] for shape in inputs}) == 1
-            _require(is_right, op, inputs, "all inputs agree in all axes but the last")
-            return (*first[:-1], sum(shape[-1] for shape in inputs))
-        case OpKind.SLICE:
-            rule = f"0 <= start={at.start} < stop={at.stop} <= {first[-1]} columns"
-            _require(0 <= at.start < at.stop <= first[-1], op, inputs, rule)
-            return (*first[:-1], at.stop - at.start)
-        case OpKind.WEIGHT_GRAD:
-            is_right = first[:-1] == inputs[1][:-1]
-            _require(is_right, op, inputs, "inputs agree in all axes but the last")
-            return (first[-1], inputs[1][-1])
-        case _:
-            _require(len(set(inputs)) == 1, op, inputs, "all inputs have one shape")
-            return first
-
-
-def _matmul_shape(op: Op, left: Shape, right: Shape) -> Shape:
-    rule = "equal rank, equal heads, columns of the left = rows of the right (after transposes)"
-    is_alike = len(left) == len(right) and left[:-2] == right[:-2]
-    rows, inner = left[-2:][::-1] if op.attributes.transpose_a else left[-2:]
-    inner_right, columns = right[-2:][::-1] if op.attributes.transpose_b else right[-2:]
-    _require(is_alike and inner == inner_right, op, [left, right], rule)
-    return (*left[:-2], rows, columns)

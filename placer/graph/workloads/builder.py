@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, Shape
+from placer.base import InputError
+from placer.graph import DataflowGraph, Op, OpAttributes, OpKind, Shape, Window
 
 
 class GraphBuilder:
@@ -37,6 +38,10 @@ class GraphBuilder:
     def load(self, shape: Shape, name: str = "") -> str:
         return self.add_op(OpKind.LOAD, name=name, shape=shape)
 
+    def constant(self, shape: Shape, name: str = "", weight: str = "") -> str:
+        name = self._named(OpKind.CONSTANT, name)
+        return self.add_op(OpKind.CONSTANT, name=name, shape=shape, weight=weight or f"{name}.weight")
+
     def store(self, x: str, name: str = "") -> str:
         return self.add_op(OpKind.STORE, x, name=name)
 
@@ -46,11 +51,14 @@ class GraphBuilder:
         shape, weight = (rows, columns), f"{name}.table"
         return self.add_op(kind, name=name, shape=shape, weight=weight, table_rows=table_rows)
 
-    def linear(self, x: str, columns: int, name: str = "", weight: str = "", transposed_weight: bool = False) -> str:
+    def linear(
+        self, x: str, columns: int, name: str = "", weight: str = "", transposed_weight: bool = False,
+        stacked: bool = False,
+    ) -> str:  # fmt: skip
         name = self._named(OpKind.LINEAR, name)
         return self.add_op(
             OpKind.LINEAR, x, name=name, weight=weight or f"{name}.weight", columns=columns,
-            transposed_weight=transposed_weight,
+            transposed_weight=transposed_weight, stacked=stacked,
         )  # fmt: skip
 
     def matmul(
@@ -62,8 +70,14 @@ class GraphBuilder:
     def add(self, left: str, right: str, name: str = "") -> str:
         return self.add_op(OpKind.ADD, left, right, name=name)
 
+    def multiply(self, left: str, right: str, name: str = "") -> str:
+        return self.add_op(OpKind.MULTIPLY, left, right, name=name)
+
     def bias(self, x: str, name: str = "") -> str:
         return self._with_weight(OpKind.BIAS, x, name)
+
+    def gain(self, x: str, name: str = "") -> str:
+        return self._with_weight(OpKind.GAIN, x, name)
 
     def scale(self, x: str, factor: float, name: str = "") -> str:
         return self.add_op(OpKind.SCALE, x, name=name, factor=factor)
@@ -74,11 +88,26 @@ class GraphBuilder:
     def gelu(self, x: str, name: str = "") -> str:
         return self.add_op(OpKind.GELU, x, name=name)
 
+    def silu(self, x: str, name: str = "") -> str:
+        return self.add_op(OpKind.SILU, x, name=name)
+
+    def sigmoid(self, x: str, name: str = "") -> str:
+        return self.add_op(OpKind.SIGMOID, x, name=name)
+
+    def tanh(self, x: str, name: str = "") -> str:
+        return self.add_op(OpKind.TANH, x, name=name)
+
     def softmax(self, x: str, causal: bool = False, name: str = "") -> str:
         return self.add_op(OpKind.SOFTMAX, x, name=name, causal=causal)
 
     def layernorm(self, x: str, name: str = "") -> str:
         return self._with_weight(OpKind.LAYERNORM, x, name)
+
+    def rmsnorm(self, x: str, name: str = "") -> str:
+        return self._with_weight(OpKind.RMSNORM, x, name)
+
+    def rotary(self, x: str, cos: str, sin: str, inverse: bool = False, name: str = "") -> str:
+        return self.add_op(OpKind.ROTARY, x, cos, sin, name=name, inverse=inverse)
 
     def transpose(self, x: str, name: str = "") -> str:
         return self.add_op(OpKind.TRANSPOSE, x, name=name)
@@ -94,6 +123,63 @@ class GraphBuilder:
 
     def slice(self, x: str, start: int, stop: int, name: str = "") -> str:
         return self.add_op(OpKind.SLICE, x, name=name, start=start, stop=stop)
+
+    def concat_rows(self, *parts: str, name: str = "") -> str:
+        return self.add_op(OpKind.CONCAT_ROWS, *parts, name=name)
+
+    def slice_rows(self, x: str, start: int, stop: int, name: str = "") -> str:
+        return self.add_op(OpKind.SLICE_ROWS, x, name=name, start=start, stop=stop)
+
+    def repeat_heads(self, x: str, repeats: int, name: str = "") -> str:
+        return self.add_op(OpKind.REPEAT_HEADS, x, name=name, repeats=repeats)
+
+    def sum_heads(self, x: str, repeats: int, name: str = "") -> str:
+        return self.add_op(OpKind.SUM_HEADS, x, name=name, repeats=repeats)
+
+    def rows_to_heads(self, x: str, heads: int, name: str = "") -> str:
+        return self.add_op(OpKind.ROWS_TO_HEADS, x, name=name, heads=heads)
+
+    def heads_to_rows(self, x: str, heads: int, name: str = "") -> str:
+        return self.add_op(OpKind.HEADS_TO_ROWS, x, name=name, heads=heads)
+
+    def top_k(self, x: str, top: int, name: str = "") -> str:
+        return self.add_op(OpKind.TOP_K, x, name=name, top=top)
+
+    def dispatch(self, x: str, gates: str, expert: int, capacity: int, name: str = "") -> str:
+        return self.add_op(OpKind.DISPATCH, x, gates, name=name, expert=expert, capacity=capacity)
+
+    def combine(self, gates: str, *results: str, name: str = "") -> str:
+        return self.add_op(OpKind.COMBINE, gates, *results, name=name)
+
+    def patches(self, x: str, window: Window, groups: int = 1, name: str = "") -> str:
+        return self.add_op(OpKind.PATCHES, x, name=name, groups=groups, **window._asdict())
+
+    def convolution(self, x: str, columns: int, window: Window, groups: int = 1, name: str = "") -> str:
+        """Add patches and a product of each with a resident weight[kh * kw * channels, columns].
+
+        With groups the weight is [groups, kh * kw * channels / groups, columns / groups]. Windows of
+        one pixel at every pixel need no patches: the image is its own.
+        """
+        name = name or f"convolution_{self._numbers[OpKind.LINEAR]}"
+        if groups > 1:
+            if columns % groups:
+                raise InputError(f"op {name!r}: {columns} columns are no multiple of groups={groups}")
+            x = self.patches(x, window, groups, name=f"{name}.patches")
+            y = self.linear(x, columns // groups, f"{name}.product", f"{name}.weight", stacked=True)
+            return self.merge_heads(y, name=name)
+        if not window.is_pointwise:
+            x = self.patches(x, window, name=f"{name}.patches")
+        return self.linear(x, columns, name)
+
+    def depthwise(self, x: str, window: Window, name: str = "") -> str:
+        name = self._named(OpKind.DEPTHWISE, name)
+        return self.add_op(OpKind.DEPTHWISE, x, name=name, weight=f"{name}.weight", **window._asdict())
+
+    def max_pool(self, x: str, window: Window, name: str = "") -> str:
+        return self.add_op(OpKind.MAX_POOL, x, name=name, **window._asdict())
+
+    def average_pool(self, x: str, window: Window, count_padding: bool = True, name: str = "") -> str:
+        return self.add_op(OpKind.AVERAGE_POOL, x, name=name, count_padding=count_padding, **window._asdict())
 
     def _with_weight(self, kind: OpKind, x: str, name: str) -> str:
         name = self._named(kind, name)

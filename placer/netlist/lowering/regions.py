@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from placer.graph import VIEW_KINDS as VIEW_KINDS
 from placer.graph import DataflowGraph, Op, OpKind, Tensor
 
 Span = tuple[int, int]
-VIEW_KINDS = frozenset({OpKind.TRANSPOSE, OpKind.SPLIT_HEADS, OpKind.MERGE_HEADS, OpKind.SLICE, OpKind.CONCAT})
 
 
 class Region(NamedTuple):
