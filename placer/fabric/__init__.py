@@ -2,3 +2,4 @@
 
 from placer.fabric.fabric import Direction, DramSpec, Fabric, MemorySpec, SiteKind, Topology
 from placer.fabric.load import fabric_of, load_fabric
+from placer.fabric.trips import nearest_hops, round_trip_cycles, window_vectors

@@ -1,4 +1,5 @@
 """What is placed: units with pipeline stages, and flows between them."""
 
+from placer.netlist.bound import Bound, full_bound
 from placer.netlist.flows import Flows, connect, flows_of
 from placer.netlist.netlist import Flow, Netlist, Unit

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from placer.base import LongArray
-from placer.decision.routing import window_vectors
-from placer.fabric import Fabric, SiteKind
+from placer.fabric import Fabric, SiteKind, window_vectors
 from placer.netlist import Flow, Netlist
 from placer.simulation import records as at
 

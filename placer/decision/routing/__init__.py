@@ -10,9 +10,7 @@ from placer.decision.routing.demand import (
     demand_of,
     estimate,
     power,
-    round_trip_cycles,
     tables_of,
-    window_vectors,
 )
 from placer.decision.routing.dimension_ordered import add_node, dimension_channels, dimension_tree
 from placer.decision.routing.incremental import reroute

@@ -16,7 +16,7 @@ largest of these demands, and the resource that it belongs to is the critical on
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from placer.base import FloatArray, InputError, IntArray, LongArray, hot
 from placer.decision import Decisions
 from placer.decision.routing.load import Usage, usage_of
-from placer.fabric import Fabric, SiteKind
+from placer.fabric import Fabric, SiteKind, round_trip_cycles, window_vectors
 from placer.netlist import Flows, Netlist, flows_of
 
 MAX_DOUBLINGS = 5
@@ -157,21 +157,6 @@ def demand_of(fabric: Fabric, netlist: Netlist, decision: Decisions) -> Demand:
         dram=_dram_cycles(fabric, netlist),
         flow_hops=flow_hops,
     )
-
-
-def round_trip_cycles(fabric: Fabric, hops: Any) -> Any:
-    """Return the cycles from the injection of a vector until its credit is back, if unhindered.
-
-    `hops` is a number or an array of numbers.
-    """
-    there = 2 * fabric.local.hop_cycles + hops * fabric.link.hop_cycles
-    return there + hops * fabric.link.credit_hop_cycles + 1
-
-
-def window_vectors(fabric: Fabric, kind: SiteKind) -> int:
-    """Return the end-to-end credits of a flow into a unit of this kind."""
-    windows = (fabric.compute, fabric.memory, fabric.dram)
-    return windows[kind].window_vectors
 
 
 def _port_cycles(netlist: Netlist) -> LongArray:

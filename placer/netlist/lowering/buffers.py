@@ -1,179 +1,174 @@
-"""What shards read, and the buffers of a stored tensor that keep up with them.
+"""The buffers of a stored tensor: what passes between its parts, its writers and its readers.
 
-A tensor is cut so that neither the capacity nor the ports of memory units hold things up.
+`transfers` works out the flows of any cut, `choose_parts` the cut with the fewest parts whose ports
+and flows keep up.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from placer.base import DoesNotFitError
-from placer.fabric import Fabric
-from placer.graph import PRODUCT_KINDS, DataflowGraph, OpKind, Tensor
-from placer.netlist.lowering.groups import Group
-from placer.netlist.lowering.regions import Read, Region, cuts, grid, stored_reads, whole
+import numpy as np
+from numba import njit
 
-PORT_SHARE = 0.5  # of the bound that the port of a buffer may be needed for
-FLOW_SHARE = 0.35  # of the bound that one flow into or out of a buffer may need at one per cycle
-EXTRA_PARTS = 24  # more parts than the capacity asks for that are tried
+from placer.base import FloatArray, LongArray
+from placer.netlist.lowering.regions import Region
+
+Boxes = LongArray  # [num, 6] heads, rows and columns: start and end of each
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """One region that one or more units read in step (the same words at the same time)."""
+class Traffic(NamedTuple):
+    """What is written into a tensor and read from it, per sample."""
 
-    read: Read
-    repeats: int  # times that the region passes per sample
-    targets: tuple[int, ...]  # unit ids; none: a store, whose port comes later
-    stage: int  # in which it is read
-
-
-def group_needs(fabric: Fabric, graph: DataflowGraph, group: Group, shards: list[tuple[int, Region]]) -> list[Need]:
-    """Return the activations that the shards (unit id, output region) of a group read."""
-    readers: dict[tuple[int, Read, int], list[int]] = {}
-    for unit, region in shards:
-        for position, (operand, repeats) in enumerate(_operands(fabric, graph, group, region)):
-            for read in stored_reads(graph, operand.tensor, operand.region):
-                turned = replace(read, strided=read.strided != operand.strided)
-                readers.setdefault((position, turned, repeats), []).append(unit)
-    return [Need(read, repeats, tuple(units), group.stage) for (_, read, repeats), units in readers.items()]
+    shape: LongArray  # [3] heads, rows, columns
+    writes: Boxes
+    write_tokens: LongArray  # [num_writes] vectors of the whole box
+    reads: Boxes
+    read_strided: LongArray  # [num_reads] 1: vectors lie along the rows
+    read_tokens: LongArray  # [num_reads] vectors of the whole box, all passes
+    read_cycles: LongArray  # [num_reads] read-port cycles per vector
+    read_limits: FloatArray  # [num_reads] most vectors of one flow that keep up
+    per_vector: int
 
 
-def _operands(fabric: Fabric, graph: DataflowGraph, group: Group, region: Region) -> Iterator[tuple[Read, int]]:
-    """Yield the regions of the inputs behind a region of the output, and how often each passes.
+def boxes_of(regions: list[Region]) -> Boxes:
+    """Return regions as rows of numbers."""
+    return np.array([[*r.heads, *r.rows, *r.columns] for r in regions], np.int64).reshape(-1, 6)
 
-    Vectors lie along the columns of a tensor. A product wants vectors along the inner dimension, so
-    a left operand that is transposed, or a right operand that is not, is read with a stride.
+
+@njit(cache=True)
+def _edge(total: int, parts: int, multiple: int, number: int) -> int:
+    """Return where part `number` begins, as `regions.split` cuts."""
+    chunks = -(-total // multiple)
+    return min(total, chunks * number // min(parts, chunks) * multiple)
+
+
+@njit(cache=True)
+def _box_vectors(heads: int, rows: int, columns: int, strided: int, per_vector: int) -> int:
+    if strided:
+        return heads * columns * -(-rows // per_vector)
+    return heads * rows * -(-columns // per_vector)
+
+
+@njit(cache=True)
+def _first_part(total: int, parts: int, multiple: int, position: int) -> int:
+    """Return the part that a position lies in."""
+    chunks = -(-total // multiple)
+    parts = min(parts, chunks)
+    number = (position // multiple) * parts // chunks
+    while number + 1 < parts and _edge(total, parts, multiple, number + 1) <= position:
+        number += 1
+    while number > 0 and _edge(total, parts, multiple, number) > position:
+        number -= 1
+    return number
+
+
+@njit(cache=True)
+def _touched(traffic: Traffic, cut: LongArray, box: LongArray) -> LongArray:
+    """Return the first and the last part of each axis that a box lies in."""
+    found = np.empty(6, np.int64)
+    for axis in range(3):
+        multiple = traffic.per_vector if axis == 2 else 1
+        found[2 * axis] = _first_part(traffic.shape[axis], cut[axis], multiple, box[2 * axis])
+        found[2 * axis + 1] = _first_part(traffic.shape[axis], cut[axis], multiple, box[2 * axis + 1] - 1)
+    return found
+
+
+@njit(cache=True)
+def _overlap(traffic: Traffic, cut: LongArray, part: LongArray, box: LongArray, strided: int) -> int:
+    """Return the vectors of a box that lie in one part, given by its number along each axis."""
+    size = np.empty(3, np.int64)
+    for axis in range(3):
+        multiple = traffic.per_vector if axis == 2 else 1
+        start = _edge(traffic.shape[axis], cut[axis], multiple, part[axis])
+        end = _edge(traffic.shape[axis], cut[axis], multiple, part[axis] + 1)
+        size[axis] = min(end, box[2 * axis + 1]) - max(start, box[2 * axis])
+        if size[axis] <= 0:
+            return 0
+    return _box_vectors(size[0], size[1], size[2], strided, traffic.per_vector)
+
+
+@njit(cache=True)
+def transfers(
+    traffic: Traffic, cut: LongArray, boxes: Boxes, strided: LongArray, tokens: LongArray
+) -> tuple[LongArray, LongArray]:
+    """Return (box, part) [num, 2] of every flow between a box and a part, and its tokens [num]."""
+    pairs = [(0, 0)]
+    passing = [0]
+    part = np.empty(3, np.int64)
+    for number in range(len(boxes)):
+        box = boxes[number]
+        whole = _box_vectors(box[1] - box[0], box[3] - box[2], box[5] - box[4], strided[number], traffic.per_vector)
+        near = _touched(traffic, cut, box)
+        for heads in range(near[0], near[1] + 1):
+            for rows in range(near[2], near[3] + 1):
+                for columns in range(near[4], near[5] + 1):
+                    part[:] = (heads, rows, columns)
+                    shared = _overlap(traffic, cut, part, box, strided[number])
+                    if shared:
+                        pairs.append((number, (heads * cut[1] + rows) * cut[2] + columns))
+                        passing.append(-(-tokens[number] * shared // whole))
+    found = np.empty((len(pairs) - 1, 2), np.int64)
+    for k in range(len(found)):
+        found[k, 0], found[k, 1] = pairs[k + 1]
+    return found, np.array(passing[1:], np.int64)
+
+
+@njit(cache=True)
+def _excess(
+    traffic: Traffic, cut: LongArray, port_limit: float, write_limit: float
+) -> tuple[float, int]:
+    """Return the largest load of a port or flow over what it may have, and the number of flows."""
+    parts = cut[0] * cut[1] * cut[2]
+    load = np.zeros(parts)
+    worst = 0.0
+    pairs, passing = transfers(traffic, cut, traffic.reads, traffic.read_strided, traffic.read_tokens)
+    flows = len(pairs)
+    for k in range(len(pairs)):
+        read = pairs[k, 0]
+        load[pairs[k, 1]] += passing[k] * traffic.read_cycles[read]
+        worst = max(worst, passing[k] / traffic.read_limits[read])
+    for part in range(parts):
+        worst = max(worst, load[part] / port_limit)
+    load[:] = 0
+    plain = np.zeros(len(traffic.writes), np.int64)
+    pairs, passing = transfers(traffic, cut, traffic.writes, plain, traffic.write_tokens)
+    for k in range(len(pairs)):
+        load[pairs[k, 1]] += passing[k]
+        worst = max(worst, passing[k] / write_limit)
+    for part in range(parts):
+        worst = max(worst, load[part] / port_limit)
+    return worst, flows + len(pairs)
+
+
+@njit(cache=True)
+def choose_parts(
+    traffic: Traffic, fewest: int, most: int, slot_vectors: int, port_limit: float, write_limit: float
+) -> tuple[LongArray, float]:
+    """Return the cut with the fewest parts whose ports and flows keep up, and its excess.
+
+    At least `fewest` parts, and no part of more than `slot_vectors` vectors. If no cut keeps up,
+    the one with the least excess is taken; [0, 0, 0] if none fits.
     """
-    kind, inputs, attributes = group.main.kind, group.main.inputs, group.main.attributes
-    if kind not in PRODUCT_KINDS:
-        for tensor in inputs:
-            yield Read(tensor, region, strided=False), 1
-        return
-    _, rows, columns = region.sizes
-    left_repeats = -(-columns // fabric.compute.block_columns)
-    right_repeats = -(-rows // fabric.compute.block_rows)
-    left, right = (whole(graph.tensors[tensor]) for tensor in (inputs[0], inputs[-1]))
-    if kind == OpKind.WEIGHT_GRAD:
-        yield Read(inputs[0], left._replace(columns=region.rows), strided=True), left_repeats
-        yield Read(inputs[1], right._replace(columns=region.columns), strided=True), right_repeats
-        return
-    is_turned = attributes.transpose_a
-    spans = (left.rows, region.rows) if is_turned else (region.rows, left.columns)
-    yield Read(inputs[0], Region(region.heads, *spans), is_turned), left_repeats
-    if kind == OpKind.MATMUL:
-        is_ready = attributes.transpose_b
-        spans = (region.columns, right.columns) if is_ready else (right.rows, region.columns)
-        yield Read(inputs[1], Region(region.heads, *spans), not is_ready), right_repeats
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """A flow between a buffer part and units."""
-
-    part: int
-    units: tuple[int, ...]
-    tokens: int
-    read_cycles: int
-
-
-@dataclass(frozen=True, slots=True)
-class BufferPlan:
-    """Parts of one tensor and the flows at them."""
-
-    parts: list[Region]
-    writes: list[Transfer]  # one per producer and part
-    reads: list[Transfer]  # one per need and part
-
-
-def plan_buffer(
-    fabric: Fabric,
-    tensor: Tensor,
-    slots: int,
-    producers: list[tuple[int, Region]],  # unit id, region; empty: loaded from DRAM
-    needs: list[Need],
-    bound_cycles: int,
-    max_parts: int,
-) -> BufferPlan:
-    """Cut a tensor into the fewest parts whose ports and flows keep up with the bound.
-
-    More than `max_parts` only if the capacity of a memory unit asks for them.
-    """
-    best: tuple[float, int, BufferPlan] | None = None
-    least_bytes = slots * part_bytes(fabric, whole(tensor))  # of the largest part, over all cuts
-    for heads, rows, columns in _cuts(fabric, tensor, slots):
-        num_parts = heads * rows * columns
-        is_beaten = best and best[0] <= 1.0 and num_parts >= best[1]  # by its parts alone
-        if best and (num_parts > max_parts or is_beaten):
+    best, best_excess, best_flows = np.zeros(3, np.int64), np.inf, 0
+    cut = np.empty(3, np.int64)
+    limits = (traffic.shape[0], traffic.shape[1], -(-traffic.shape[2] // traffic.per_vector))
+    for number in range(fewest, most + 1):
+        for heads in range(1, min(limits[0], number) + 1):
+            if number % heads:
+                continue
+            for rows in range(1, min(limits[1], number // heads) + 1):
+                if (number // heads) % rows or number // (heads * rows) > limits[2]:
+                    continue
+                cut[:] = (heads, rows, number // (heads * rows))
+                largest = -(-limits[0] // cut[0]) * -(-limits[1] // cut[1]) * -(-limits[2] // cut[2])
+                if largest > slot_vectors:
+                    continue
+                excess, flows = _excess(traffic, cut, port_limit, write_limit)
+                is_better = excess < best_excess if max(excess, best_excess) > 1 else flows < best_flows
+                if is_better or best_excess == np.inf:
+                    best[:] = cut
+                    best_excess, best_flows = excess, flows
+        if best_excess <= 1:
             break
-        parts = grid(whole(tensor), heads, rows, columns, fabric.elements_per_vector)
-        largest = slots * max(part_bytes(fabric, part) for part in parts)
-        least_bytes = min(least_bytes, largest)
-        if largest > fabric.memory.capacity_bytes:
-            continue
-        plan = _plan(fabric, parts, producers, needs)
-        excess = max(1.0, _pressure(fabric, plan, bound_cycles))
-        key = (excess, len(parts) + len(plan.reads) + len(plan.writes))
-        if best is None or key < best[:2]:
-            best = (*key, plan)
-    if best is None:
-        raise DoesNotFitError(
-            f"bytes in one memory unit for {slots} slots of tensor {tensor.name!r}",
-            least_bytes,
-            fabric.memory.capacity_bytes,
-            "use smaller samples (fewer rows) or a fabric with larger memory units",
-        )
-    return best[2]
-
-
-def part_bytes(fabric: Fabric, part: Region) -> int:
-    """Return the bytes of one slot; rows are padded to whole vectors."""
-    return vectors(fabric, part) * fabric.vector_bytes
-
-
-def vectors(fabric: Fabric, region: Region) -> int:
-    """Return the vectors of a region: rows of whole vectors."""
-    columns = region.sizes[2]
-    return region.elements // columns * -(-columns // fabric.elements_per_vector) if columns else 0
-
-
-def _cuts(fabric: Fabric, tensor: Tensor, slots: int) -> list[tuple[int, int, int]]:
-    """Return numbers of parts along heads, rows and columns, fewest parts first."""
-    max_columns = -(-tensor.columns // fabric.elements_per_vector)
-    fewest = -(-slots * part_bytes(fabric, whole(tensor)) // fabric.memory.capacity_bytes)
-    limits = (tensor.heads, tensor.rows, max_columns)
-    return sorted(cuts(limits, fewest, fewest + EXTRA_PARTS), key=lambda cut: (math.prod(cut), cut))
-
-
-def _plan(fabric: Fabric, parts: list[Region], producers: list[tuple[int, Region]], needs: list[Need]) -> BufferPlan:
-    writes, reads = [], []
-    for number, part in enumerate(parts):
-        for unit, region in producers:
-            overlap = part.intersect(region)
-            if overlap.elements:
-                writes.append(Transfer(number, (unit,), vectors(fabric, overlap), 1))
-        for need in needs:
-            overlap = part.intersect(need.read.region)
-            if overlap.elements:
-                cycles = fabric.memory.strided_read_cycles if need.read.strided else 1
-                tokens = vectors(fabric, overlap) * need.repeats
-                reads.append(Transfer(number, need.targets, tokens, cycles))
-    return BufferPlan(parts, writes, reads)
-
-
-def _pressure(fabric: Fabric, plan: BufferPlan, bound_cycles: int) -> float:
-    """Return the largest load of a port or flow over what it may have; up to 1 is good."""
-    reads, writes = [0] * len(plan.parts), [0] * len(plan.parts)
-    for transfer in plan.reads:
-        reads[transfer.part] += transfer.tokens * transfer.read_cycles
-    for transfer in plan.writes:
-        writes[transfer.part] += transfer.tokens
-    flows = [transfer.tokens for transfer in (*plan.reads, *plan.writes)]
-    for number, part in enumerate(plan.parts):
-        if not writes[number]:  # loaded from DRAM in one flow
-            writes[number] = vectors(fabric, part)
-            flows.append(writes[number])
-    port = max(*reads, *writes)
-    return max(port / (PORT_SHARE * bound_cycles), max(flows) / (FLOW_SHARE * bound_cycles))
+    return best, best_excess

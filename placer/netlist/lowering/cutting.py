@@ -1,39 +1,37 @@
-"""Where to cut a graph into segments, and the graph of one segment with its tile of the data."""
+"""Where to cut a network into sections, by dynamic programming over the time of each.
+
+The time of a section is estimated before it is laid out: pace by `balance`, or DRAM if that is
+slower, for a batch of inputs; plus switching, loading of weights and filling (docs/lowering.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
-from functools import cache
-from itertools import takewhile
+from math import inf
 
+from placer.base import DoesNotFitError
 from placer.fabric import Fabric, SiteKind
-from placer.graph import SOURCE_KINDS, DataflowGraph, Op, OpAttributes, OpKind, Shape
-from placer.netlist.lowering.groups import Group, form_groups, stored
-from placer.netlist.lowering.regions import VIEW_KINDS
+from placer.graph import DataflowGraph, OpAttributes, OpKind
+from placer.netlist.lowering.groups import Group, stored
+from placer.netlist.lowering.plan import TileAxis, Tiling
+from placer.netlist.lowering.rules import balance_groups, compute_budget
+from placer.netlist.lowering.tiling import Tiles, find_tiles, load_shape, stored_readers, tiled_size, views_below
+from placer.netlist.lowering.work import GroupSize, size_of
 
-MIN_SAMPLE_CYCLES = 600  # samples are tiles at least this long: shorter ones are all overhead
-MAX_SAMPLE_CYCLES = 8000  # samples of this length and more are slow to simulate
-MIN_TILE_ROWS = 8  # fewer rows than this reload the weights too often
-WEIGHT_SHARE = 0.7  # of the on-chip memory that weights may take
-SWITCH_CYCLES = 2000  # cost of one more section: reconfiguration
+DEFAULT_BATCH = 32  # inputs that pass a section before the next one is switched to
+MAX_SAMPLE_CYCLES = 20000  # samples of this length and more are slow to simulate
+WEIGHT_SHARE = 0.85  # of the on-chip memory that weights may take
+MEMORY_SHARE = 0.9  # of the on-chip memory that weights and activations may take
+WAIT_CYCLES = 80  # that a product waits at the start of a sample: about a round trip
+MAX_GROUPS = 24  # of one section
+TILES = (8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256)  # rows of a sample that are tried
+BANDS = (1, 2, 3, 4, 5, 7, 8, 10, 14, 16, 19, 28, 38, 56)  # rows of pixels that are tried
+FILL_STAGES = 0.75  # of a period that a sample spends in each stage while the pipeline fills
+LAST_RESORT = 1e15  # cycles of a section that is not known to fit
 
 
-class TileAxis(Enum):
-    """What a section's samples are tiles of."""
-
-    NONE = "none"  # a sample is the whole input
-    ROWS = "rows"
-    HEADS = "heads"
-
-
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """Samples of a section."""
-
-    axis: TileAxis
-    samples: int  # per input of the graph
+Key = tuple[object, ...]  # equal for parts of a network that are alike but for names
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,224 +40,194 @@ class Segment:
 
     groups: tuple[Group, ...]
     tiling: Tiling
-    signature: tuple[object, ...]  # equal for segments that are alike but for names
-
-    @property
-    def first_op(self) -> str:
-        return self.groups[0].main.name
-
-    @property
-    def last_op(self) -> str:
-        return self.groups[-1].output
+    key: Key
 
 
-def find_segments(fabric: Fabric, graph: DataflowGraph, fill: float, refused: set[tuple[object, ...]]) -> list[Segment]:
-    """Cut into segments by dynamic programming over the cost of each; none is in `refused`.
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of a group wherever it stands."""
 
-    The cost of a segment is the larger of its compute and DRAM time, plus the switch to it.
-    """
-    groups = form_groups(graph)
-    most = max(1, int(fill * fabric.num_sites(SiteKind.COMPUTE)) // 2)
-    costs = [0.0]  # of the best cut of the first 0, 1, 2, ... groups
-    last: list[Segment] = []  # the segment at the end of the best cut of the first 1, 2, ... groups
-    for end in range(1, len(groups) + 1):
-        choices = []
-        for start in range(end - 1, max(-1, end - most - 1), -1):
-            part = tuple(groups[start:end])
-            if _is_too_long(fabric, graph, part, fill):
-                break
-            tiling = _choose_tiling(fabric, graph, part, fill)
-            if tiling is None:
+    size: GroupSize
+    inputs: tuple[str, ...]  # stored tensors
+    weight_bytes: int
+    alike: int  # equal for groups that are alike in themselves and in their wiring nearby
+
+
+class Cutter:
+    """Cuts one network; remembers the time of every part it has looked at."""
+
+    def __init__(self, fabric: Fabric, graph: DataflowGraph, groups: Sequence[Group], fill: float, batch: int) -> None:
+        self.fabric, self.graph, self.groups, self.batch = fabric, graph, groups, batch
+        self.budget = compute_budget(fabric, fill)
+        self.readers = stored_readers(graph)
+        self.room = fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
+        self.facts = _facts_of(fabric, graph, groups, self.readers)
+        self._best: dict[Key, tuple[float, Tiling] | None] = {}
+        self.refused: set[Key] = set()
+
+    def find_segments(self) -> list[Segment]:
+        """Return the fastest way to cut; no segment of several groups is one of those refused."""
+        times = [0.0]  # of the best cut of the first 0, 1, 2, ... groups
+        begins: list[int] = []
+        for end in range(1, len(self.groups) + 1):
+            best, begin = inf, end - 1
+            weights = 0
+            for start in range(end - 1, max(-1, end - MAX_GROUPS - 1), -1):
+                weights += self.facts[start].weight_bytes
+                if end - start > 1 and weights > WEIGHT_SHARE * self.room:
+                    break
+                found = self._time(start, end)
+                if found is not None and times[start] + found[0] < best:
+                    best, begin = times[start] + found[0], start
+            times.append(best)
+            begins.append(begin)
+        segments: list[Segment] = []
+        end = len(self.groups)
+        while end > 0:
+            start = begins[end - 1]
+            found = self._time(start, end)
+            assert found is not None
+            segments.append(Segment(tuple(self.groups[start:end]), found[1], (*self._key(start, end), found[1])))
+            end = start
+        return segments[::-1]
+
+    def _key(self, start: int, end: int) -> Key:
+        return tuple(fact.alike for fact in self.facts[start:end])
+
+    def _time(self, start: int, end: int) -> tuple[float, Tiling] | None:
+        """Return the least time per input of a segment and its tiling; None if it cannot be a section."""
+        key = self._key(start, end)
+        if key not in self._best:
+            self._best[key] = self._best_tiling(start, end, key)
+        return self._best[key]
+
+    def _best_tiling(self, start: int, end: int, key: Key) -> tuple[float, Tiling] | None:
+        groups = tuple(self.groups[start:end])
+        tiles = find_tiles(self.graph, groups)
+        sizes = _sizes(tiles)
+        best: tuple[float, Tiling] | None = None
+        for size in sizes:
+            tiling = tiles.tiling(size)
+            if (*key, tiling) in self.refused:
                 continue
-            segment = Segment(part, tiling, (tiling, *_signature(graph, part)))
-            if segment.signature not in refused or len(part) == 1:
-                choices.append((costs[start] + _cost(fabric, graph, segment, fill), segment))
-        cost, chosen = min(choices, key=lambda choice: choice[0])
-        costs.append(cost)
-        last.append(chosen)
-    segments: list[Segment] = []
-    end = len(groups)
-    while end > 0:
-        segments.append(last[end - 1])
-        end -= len(segments[-1].groups)
-    return segments[::-1]
+            time, period = self._time_of(start, end, tiles, tiling)
+            if period > MAX_SAMPLE_CYCLES and (best is not None or len(groups) > 1):
+                break
+            if time < (best[0] if best else inf):
+                best = (time, tiling)
+        if best is None and len(groups) == 1:  # it must be a section of its own
+            return LAST_RESORT, tiles.tiling(sizes[0])
+        return best
+
+    def refuse(self, key: Key) -> None:
+        """Note a segment, with its tiling, that cannot be a section."""
+        self.refused.add(key)
+        self._best.pop(key[:-1], None)
+
+    def _time_of(self, start: int, end: int, tiles: Tiles, tiling: Tiling) -> tuple[float, float]:
+        """Return the cycles per input of a segment, inf if memory cannot hold it, and its period."""
+        facts, groups = self.facts[start:end], self.groups[start:end]
+        sizes = [tiled_size(fact.size, group, tiles, tiling) for fact, group in zip(facts, groups, strict=True)]
+        try:
+            pace, plans = balance_groups(self.fabric, sizes, self.budget)
+        except DoesNotFitError:
+            return inf, inf
+        stages, held, moved = self._storage(start, end, tiles, tiling, [plan.inner for plan in plans])
+        weights = sum(fact.weight_bytes for fact in facts)
+        if weights + held > MEMORY_SHARE * self.room and len(groups) > 1:
+            return inf, pace
+        period = max(pace + WAIT_CYCLES, moved / self.fabric.dram_vectors_per_cycle)
+        first = (stages * FILL_STAGES + 1) * period
+        loading = weights / self.fabric.dram_bytes_per_cycle
+        total = self.fabric.switch_cycles + loading + first + (self.batch * tiling.samples - 1) * period
+        return total / self.batch, period
+
+    def _storage(
+        self, start: int, end: int, tiles: Tiles, tiling: Tiling, inner: list[int]
+    ) -> tuple[int, float, float]:
+        """Return the stages of a segment, bytes of its activations, and vectors through DRAM per sample."""
+        stage: dict[str, int] = {}
+        last_read: dict[str, int] = {}
+        inside = {op.name for group in self.groups[start:end] for op in group.ops}
+        elements: dict[str, float] = {}
+        moved = 0.0
+        for position in range(start, end):
+            group, fact = self.groups[position], self.facts[position]
+            begin = 1 + max(stage.get(name, 0) for name in fact.inputs)
+            finish = begin + inner[position - start] - 1
+            for name in fact.inputs:
+                last_read[name] = max(last_read.get(name, 0), finish)
+                if name not in stage:
+                    shape = load_shape(self.graph.tensors[name].shape, tiles, tiling, name)
+                    stage[name], elements[name] = 0, _product(shape)
+                    moved += elements[name]
+            stage[group.output] = finish
+            output = self.graph.tensors[group.output]
+            size = float(output.elements)
+            if group.main.kind != OpKind.WEIGHT_GRAD and tiling.axis != TileAxis.NONE:
+                size = size / (tiles.extent * tiles.step) * tiling.size if tiling.axis == TileAxis.ROWS else size / tiling.samples
+            elements[group.output] = size
+            if not self.readers.get(group.output, frozenset()) <= inside:
+                moved += size
+        held = sum(size * (1 + max(last_read.get(name, 0) - stage[name], 1)) for name, size in elements.items())
+        return max(stage.values()), held * self.fabric.element_bytes, moved / self.fabric.elements_per_vector
 
 
-def _is_too_long(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...], fill: float) -> bool:
-    """Say whether no segment that contains these groups can be a section."""
-    if len(groups) == 1:
-        return False
-    weights = sum(
-        graph.inner_length(group.main) * graph.tensors[group.output].columns
-        for group in groups
-        if group.main.kind == OpKind.LINEAR
-    )
-    room = fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
-    shape = graph.tensors[groups[-1].output].shape
-    rows = _num_rows(graph, groups[-1])
-    most_samples = max(rows // MIN_TILE_ROWS, shape[0] if len(shape) == 3 else 1)
-    cycles = _work_cycles(fabric, graph, groups, fill) / most_samples
-    return weights * fabric.element_bytes > WEIGHT_SHARE * room or cycles > MAX_SAMPLE_CYCLES
+def _product(shape: tuple[int, ...]) -> float:
+    found = 1.0
+    for size in shape:
+        found *= size
+    return found
 
 
-def _work_cycles(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...], fill: float) -> float:
-    """Return the cycles that all compute units together need for the groups, whole input."""
-    macs = sum(graph.macs(group.main) for group in groups)
-    vectors = sum(graph.tensors[group.output].elements for group in groups)
-    busy = macs / fabric.compute.macs_per_cycle + vectors / fabric.elements_per_vector
-    return busy / (fill * fabric.num_sites(SiteKind.COMPUTE))
+def _sizes(tiles: Tiles) -> list[int]:
+    """Return the sizes of a tile that are tried, in rows, rows of pixels or heads; smallest first."""
+    if tiles.axis == TileAxis.NONE:
+        return [1]
+    if tiles.axis == TileAxis.HEADS:
+        return [size for size in range(1, tiles.extent + 1) if tiles.extent % size == 0]
+    tried = TILES if tiles.step == 1 else BANDS
+    # As many rows as the same number of samples asks for: the last one is as full as can be.
+    even = {-(-tiles.extent // -(-tiles.extent // size)) for size in tried if size < tiles.extent}
+    return sorted(even | {tiles.extent}) if tiles.extent <= 4 * tried[-1] else sorted(even)
 
 
-def _choose_tiling(fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...], fill: float) -> Tiling | None:
-    """Choose the smallest samples that are not too short; None if even they are too long.
-
-    A single group always gets a tiling.
-    """
-    cycles = _work_cycles(fabric, graph, groups, fill)
-    axis = _tile_axis(graph, groups)
-    if axis == TileAxis.NONE:
-        return Tiling(axis, 1) if cycles <= MAX_SAMPLE_CYCLES or len(groups) == 1 else None
-    if axis == TileAxis.ROWS:
-        extent = _num_rows(graph, groups[0])
-        is_short = cycles * 2 * MIN_TILE_ROWS <= MAX_SAMPLE_CYCLES * extent
-        smallest = MIN_TILE_ROWS * (2 if is_short else 1)
-    else:
-        extent, smallest = graph.tensors[groups[0].output].heads, 1
-    tiles = [tile for tile in range(1, extent + 1) if extent % tile == 0 and tile >= smallest]
-    long_enough = (tile for tile in tiles if cycles * tile / extent >= MIN_SAMPLE_CYCLES)
-    tile = next(long_enough, extent)
-    is_short = cycles * tile / extent <= MAX_SAMPLE_CYCLES or len(groups) == 1
-    return Tiling(axis, extent // tile) if is_short else None
-
-
-def _num_rows(graph: DataflowGraph, group: Group) -> int:
-    """Return the rows that pass a group; a weight gradient sums over those of its inputs."""
-    is_sum = group.main.kind == OpKind.WEIGHT_GRAD
-    return graph.tensors[group.main.inputs[0] if is_sum else group.output].rows
-
-
-def _tile_axis(graph: DataflowGraph, groups: tuple[Group, ...]) -> TileAxis:
-    num_rows = {_num_rows(graph, group) for group in groups}
-    if len(num_rows) == 1 and all(_rows_are_independent(graph, group) for group in groups):
-        return TileAxis.ROWS
-    num_heads = {graph.tensors[group.output].heads for group in groups}
-    if len(num_heads) == 1 and all(_heads_are_independent(graph, group) for group in groups):
-        return TileAxis.HEADS
-    return TileAxis.NONE
-
-
-def _views_below(graph: DataflowGraph, tensor: str) -> Iterator[Op]:
-    op = graph.op(tensor)
-    if op.kind in VIEW_KINDS:
-        yield op
-        for source in op.inputs:
-            yield from _views_below(graph, source)
-
-
-def _rows_are_independent(graph: DataflowGraph, group: Group) -> bool:
-    """Say whether a tile of rows of the inputs gives, or adds to, its rows of the output."""
-    if group.main.kind == OpKind.MATMUL or group.main.attributes.causal:
-        return False  # every row needs all rows, or its own number
-    views = [view for name in group.main.inputs for view in _views_below(graph, name)]
-    return all(view.kind != OpKind.TRANSPOSE for view in views)
-
-
-def _heads_are_independent(graph: DataflowGraph, group: Group) -> bool:
-    """Say whether each head of the output needs only this head of the inputs."""
-    if len(graph.tensors[group.output].shape) != 3 or group.main.kind == OpKind.WEIGHT_GRAD:
-        return False
-    return all(_has_heads_in_columns(graph, name) for name in group.main.inputs)
-
-
-def _has_heads_in_columns(graph: DataflowGraph, tensor: str) -> bool:
-    """Say whether heads of a tensor are those of a stored stack, or columns of a stored matrix.
-
-    A transpose below the split into heads would make them rows.
-    """
-    kinds = [view.kind for view in _views_below(graph, tensor)]
-    above = list(takewhile(lambda kind: kind == OpKind.TRANSPOSE, kinds))
-    return kinds[len(above) :] in ([], [OpKind.SPLIT_HEADS])
-
-
-def _cost(fabric: Fabric, graph: DataflowGraph, segment: Segment, fill: float) -> float:
-    loads, stores = crossing(graph, segment.groups)
-    vectors = sum(graph.tensors[n].elements for n in loads | stores) / fabric.elements_per_vector
-    rate = fabric.dram.channels * fabric.dram.burst_vectors / fabric.dram.burst_cycles
-    compute = _work_cycles(fabric, graph, segment.groups, fill)
-    return max(compute, vectors / rate) + SWITCH_CYCLES
-
-
-def crossing(graph: DataflowGraph, groups: tuple[Group, ...]) -> tuple[set[str], set[str]]:
-    """Return the stored tensors that some groups must load, and those they must store."""
-    made = {group.output for group in groups}
-    inside = {op.name for group in groups for op in group.ops}
-    loads = {name for group in groups for tensor in group.main.inputs for name in stored(graph, tensor)} - made
-    readers = _stored_readers(graph)
-    stores = {name for name in made if not readers.get(name, frozenset()) <= inside}
-    return loads, stores
-
-
-@cache
-def _stored_readers(graph: DataflowGraph) -> dict[str, frozenset[str]]:
-    """Return the ops that read each stored tensor, directly or through views."""
-    readers: dict[str, set[str]] = {}
-    for op in graph.ops:
-        if op.kind not in VIEW_KINDS:
-            for tensor in op.inputs:
-                for name in stored(graph, tensor):
-                    readers.setdefault(name, set()).add(op.name)
-    return {name: frozenset(ops) for name, ops in readers.items()}
-
-
-def _signature(graph: DataflowGraph, groups: tuple[Group, ...]) -> tuple[object, ...]:
-    """Return kinds, shapes and wiring of some groups, without names."""
-    loads, stores = crossing(graph, groups)
-    order = sorted(loads, key=graph.position) + [group.output for group in groups]
-    number = {name: position for position, name in enumerate(order)}
-    parts: list[object] = [graph.tensors[name].shape for name in order[: len(loads)]]
-    for group in groups:
-        wiring = tuple(
-            (number[name], tuple((v.kind, v.attributes) for v in _views_below(graph, tensor)))
-            for tensor in group.main.inputs
-            for name in sorted(stored(graph, tensor), key=graph.position)
-        )
-        kinds = tuple((op.kind, replace(op.attributes, weight="")) for op in group.ops)
-        parts.append((kinds, graph.tensors[group.output].shape, wiring, group.output in stores))
-    return tuple(parts)
-
-
-def section_graph(graph: DataflowGraph, segment: Segment, name: str) -> DataflowGraph:
-    """Make the graph of one segment: loads and stores at its cuts, sizes of one sample."""
-    loads, stores = crossing(graph, segment.groups)
-    ops: dict[str, Op] = {}
-    for tensor in sorted(loads, key=graph.position):
-        source = graph.op(tensor)
-        shape = _tiled_shape(graph.tensors[tensor].shape, segment.tiling)
-        kind = source.kind if source.kind in SOURCE_KINDS else OpKind.LOAD
-        kept = source.attributes if kind == OpKind.EMBEDDING else OpAttributes()
-        ops[tensor] = Op(tensor, kind, (), replace(kept, shape=shape))
-    for group in segment.groups:
+def _facts_of(
+    fabric: Fabric, graph: DataflowGraph, groups: Sequence[Group], readers: dict[str, frozenset[str]]
+) -> list[_Facts]:
+    position = {group.output: number for number, group in enumerate(groups)}
+    group_of = {op.name: number for number, group in enumerate(groups) for op in group.ops}
+    last_reader: dict[str, int] = {}
+    known: dict[Key, int] = {}
+    facts = []
+    for number, group in enumerate(groups):
+        parts: list[object] = []
+        inputs: list[str] = []
         for tensor in group.main.inputs:
-            for view in _views_below(graph, tensor):
-                ops.setdefault(view.name, _tiled_view(view, segment.tiling))
-        ops.update({op.name: op for op in group.ops})
-    for tensor in sorted(stores, key=graph.position):
-        ops[f"{tensor}.out"] = Op(f"{tensor}.out", OpKind.STORE, (tensor,))
-    return DataflowGraph(name, graph.family, tuple(ops.values()))
+            views = tuple((view.kind, view.attributes) for view in views_below(graph, tensor))
+            parts.append((views, graph.tensors[tensor].shape))
+            for name in sorted(stored(graph, tensor), key=graph.position):
+                inputs.append(name)
+                near = (_near(number - position[name]) if name in position else graph.op(name).kind,)
+                parts.append((*near, _near(number - last_reader.get(name, -MAX_GROUPS)), graph.tensors[name].shape))
+                last_reader[name] = number
+        ahead = {_near(group_of[name] - number) if name in group_of else 0 for name in readers.get(group.output, ())}
+        kinds = tuple((op.kind, _nameless(op.attributes)) for op in group.ops)
+        key = (kinds, graph.tensors[group.output].shape, *parts, frozenset(ahead))
+        weight = 0
+        if group.main.kind == OpKind.LINEAR:
+            vectors = -(-graph.inner_length(group.main) // fabric.elements_per_vector)
+            stack = graph.tensors[group.output].heads if group.main.attributes.stacked else 1
+            weight = stack * vectors * graph.tensors[group.output].columns * fabric.vector_bytes
+        alike = known.setdefault(key, len(known))
+        facts.append(_Facts(size_of(fabric, graph, group), tuple(dict.fromkeys(inputs)), weight, alike))
+    return facts
 
 
-def _tiled_shape(shape: Shape, tiling: Tiling) -> Shape:
-    if tiling.axis == TileAxis.NONE:
-        return shape
-    if tiling.axis == TileAxis.ROWS:
-        return (*shape[:-2], shape[-2] // tiling.samples, shape[-1])
-    if len(shape) == 3:
-        return (shape[0] // tiling.samples, *shape[1:])
-    return (shape[0], shape[1] // tiling.samples)  # heads side by side in a matrix
+def _near(distance: int) -> int:
+    """Return a distance between groups; all that cannot be in one section are the same."""
+    return min(distance, MAX_GROUPS)
 
 
-def _tiled_view(view: Op, tiling: Tiling) -> Op:
-    if tiling.axis == TileAxis.HEADS and view.kind == OpKind.SPLIT_HEADS:
-        heads = view.attributes.heads // tiling.samples
-        return replace(view, attributes=replace(view.attributes, heads=heads))
-    return view
+def _nameless(attributes: OpAttributes) -> OpAttributes:
+    return replace(attributes, weight="")

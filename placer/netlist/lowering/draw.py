@@ -13,8 +13,8 @@ from placer.fabric import Fabric
 from placer.graph.workloads import FAMILIES, FamilySpec, build, build_layer, sample_layer, sample_spec, with_backward
 from placer.netlist import Netlist
 from placer.netlist.lowering.lower import lower
+from placer.netlist.lowering.rules import macs_for_cycles, plan_section
 from placer.netlist.lowering.sections import lower_sections
-from placer.netlist.lowering.sharding import macs_for_cycles
 
 SECTION = "section"  # a family of netlists, not of workloads: parts of random transformers
 MAX_CYCLES = 2048  # per sample of such a part
@@ -35,7 +35,8 @@ def draw_netlist(fabric: Fabric, family: str, sample_cycles: int, seed: int, ind
     """Draw netlist number `index` of a family."""
     rng = np.random.default_rng([seed, FAMILIES.index(family), index])
     spec, fill = draw_spec(fabric, family, sample_cycles, rng)
-    return lower(fabric, build(spec), fill)
+    graph = build(spec)
+    return lower(fabric, graph, plan_section(fabric, graph, fill))
 
 
 def draw_section(fabric: Fabric, rng: np.random.Generator) -> tuple[Netlist, dict[str, Any]]:

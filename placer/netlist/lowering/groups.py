@@ -1,4 +1,4 @@
-"""Groups: ops that one set of compute units runs together, and their pipeline stages.
+"""Groups: ops that one set of compute units runs together.
 
 A matrix product, softmax, ... starts a group; element-wise ops with one input that follow it, and
 whose input nobody else reads, are fused into it (they ride in the same pipeline). Views are no
@@ -9,21 +9,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placer.graph import SOURCE_KINDS, DataflowGraph, Op, OpKind
-from placer.netlist.lowering.regions import VIEW_KINDS
+from placer.graph import SOURCE_KINDS, VIEW_KINDS, DataflowGraph, Op, OpKind
 
-FUSIBLE_KINDS = frozenset({OpKind.BIAS, OpKind.SCALE, OpKind.RELU, OpKind.GELU})
+FUSIBLE_KINDS = frozenset(
+    {
+        OpKind.BIAS, OpKind.GAIN, OpKind.SCALE, OpKind.RELU, OpKind.GELU, OpKind.SILU,
+        OpKind.SIGMOID, OpKind.TANH,
+    }
+)  # fmt: skip
 ROW_KINDS = frozenset(  # nothing of a row comes out before its last input
-    {OpKind.SOFTMAX, OpKind.LAYERNORM, OpKind.SOFTMAX_GRAD, OpKind.LAYERNORM_GRAD}
-)
+    {
+        OpKind.SOFTMAX, OpKind.LAYERNORM, OpKind.RMSNORM, OpKind.TOP_K,
+        OpKind.SOFTMAX_GRAD, OpKind.LAYERNORM_GRAD, OpKind.RMSNORM_GRAD,
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ops that are run by the same compute units."""
+    """Ops that are run by the same compute units: the first does the main work, the others are fused."""
 
-    ops: tuple[Op, ...]  # the first does the main work, the others are fused
-    stage: int
+    ops: tuple[Op, ...]
 
     @property
     def main(self) -> Op:
@@ -41,7 +47,7 @@ def is_compute(op: Op) -> bool:
 
 
 def form_groups(graph: DataflowGraph) -> list[Group]:
-    """Form groups in topological order, with the pipeline stage of each (sources: stage 0)."""
+    """Form groups in topological order."""
     chains: dict[str, list[Op]] = {}  # by name of the tensor at the end of the chain
     for op in graph.ops:
         if not is_compute(op):
@@ -52,13 +58,7 @@ def form_groups(graph: DataflowGraph) -> list[Group]:
         else:
             chains[op.name] = [op]
     ordered = sorted(chains.values(), key=lambda chain: graph.position(chain[0].name))
-    stage_of: dict[str, int] = {}
-    groups = []
-    for chain in ordered:
-        stage = 1 + max(stage_of.get(name, 0) for tensor in chain[0].inputs for name in stored(graph, tensor))
-        stage_of[chain[-1].name] = stage
-        groups.append(Group(tuple(chain), stage))
-    return groups
+    return [Group(tuple(chain)) for chain in ordered]
 
 
 def stored(graph: DataflowGraph, tensor: str) -> set[str]:

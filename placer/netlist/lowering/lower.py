@@ -1,210 +1,234 @@
-"""Lower a graph that fits to one netlist: shards, buffers, weights, ports and their flows."""
+"""Build the netlist that a section plan says: shards, weights, buffers, ports and their flows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
+
+import numpy as np
 
 from placer.base import DoesNotFitError, InputError
 from placer.fabric import Fabric, SiteKind
-from placer.graph import PRODUCT_KINDS, SOURCE_KINDS, DataflowGraph, OpKind
+from placer.graph import PRODUCT_KINDS, DataflowGraph
 from placer.netlist import Flow, Netlist, Unit
-from placer.netlist.lowering.buffers import PORT_SHARE, Need, group_needs, part_bytes, plan_buffer, vectors
-from placer.netlist.lowering.groups import ROW_KINDS, Group, form_groups
-from placer.netlist.lowering.regions import Region, Span, split, stored_reads, whole
-from placer.netlist.lowering.sharding import DEFAULT_FILL, Split, Work, balance, shard_regions, shard_work
-
-MAX_SHARED_WEIGHTS = 0.5  # of a memory unit that column spans which share it may take together
-
-
-@dataclass(frozen=True, slots=True)
-class _Shard:
-    unit: int
-    group: Group
-    number: int
-    region: Region
-    work: Work
+from placer.netlist.lowering.buffers import Traffic, boxes_of, transfers
+from placer.netlist.lowering.draft import Draft, Shard, StoredTensor, make_draft, with_copies
+from placer.netlist.lowering.groups import ROW_KINDS, form_groups
+from placer.netlist.lowering.plan import BufferPlan, SectionPlan, WeightsPlan
+from placer.netlist.lowering.regions import Region, split, vectors
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredTensor:
-    """A tensor that buffers hold, with its writers and readers."""
+def lower(fabric: Fabric, graph: DataflowGraph, plan: SectionPlan) -> Netlist:
+    """Lower the graph of one sample as planned.
 
-    name: str
-    stage: int  # in which it is made
-    producers: list[tuple[int, Region]] = field(default_factory=list)  # none: loaded from DRAM
-    needs: list[Need] = field(default_factory=list)
-
-
-def lower(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL) -> Netlist:
-    """Lower a graph that fits the fabric as a whole. Raises DoesNotFitError otherwise."""
-    if not 0 < fill <= 1:
-        raise InputError(f"fill={fill} is out of range; allowed: above 0 up to 1")
-    groups = form_groups(graph)
-    if not groups:
+    Raises DoesNotFitError for a plan that needs more than the fabric has, and InputError for one
+    that cannot be carried out on this graph.
+    """
+    if not form_groups(graph):
         raise InputError(f"graph {graph.name!r} has no op that computes; nothing to place")
-    budget = max(1, int(fill * fabric.num_sites(SiteKind.COMPUTE)))
-    draft = _Draft(fabric, graph, balance(fabric, graph, groups, budget))
-    for group in groups:
-        if group.main.kind == OpKind.LINEAR:
-            draft.add_weights(group)
-    draft.add_buffers(_stored_tensors(fabric, graph, draft.shards))
-    units, flows = draft.complete_units(), tuple(draft.flows)
-    netlist = Netlist(graph.name, graph.family, fabric.name, units, flows)
-    _check_fit(fabric, netlist)
+    groups, buffers = with_copies(graph, plan)
+    draft = make_draft(fabric, graph, groups)
+    _require_lengths(draft, plan)
+    netlist = _Builder(fabric, draft).build(buffers, plan.weights)
+    require_fit(fabric, netlist)
     return netlist
 
 
-class _Draft:
+def _require_lengths(draft: Draft, plan: SectionPlan) -> None:
+    for name, wanted, found in (
+        ("buffers", len(draft.tensors), len(plan.buffers)),
+        ("weights", len(draft.weights), len(plan.weights)),
+    ):
+        if wanted != found:
+            raise InputError(f"the plan has {found} {name}, but {draft.graph.name!r} has {wanted}")
+
+
+def tensor_traffic(fabric: Fabric, draft: Draft, tensor: StoredTensor, limits: list[float] | None = None) -> Traffic:
+    """Return what is written into a tensor and read from it; `limits` of the reads if they matter."""
+    per_vector = fabric.elements_per_vector
+    whole = draft.graph.tensors[tensor.name]
+    everything = Region((0, whole.heads), (0, whole.rows), (0, whole.columns))
+    writers = [region for _, region in tensor.producers] or [everything]
+    needs = tensor.needs
+    strided = fabric.memory.strided_read_cycles
+    return Traffic(
+        shape=np.array([whole.heads, whole.rows, whole.columns], np.int64),
+        writes=boxes_of(writers),
+        write_tokens=np.array([vectors(region, per_vector) for region in writers], np.int64),
+        reads=boxes_of([need.read.region for need in needs]),
+        read_strided=np.array([need.read.strided for need in needs], np.int64),
+        read_tokens=np.array([need.tokens for need in needs], np.int64),
+        read_cycles=np.array([strided if need.read.strided else 1 for need in needs], np.int64),
+        read_limits=np.array(limits if limits is not None else [1.0] * len(needs), np.float64),
+        per_vector=per_vector,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The buffers of one part of a tensor, a unit for each copy."""
+
+    units: list[int]
+    region: Region
+
+
+class _Builder:
     """A netlist in the making: first shards, then weights, buffers and ports with their flows."""
 
-    def __init__(self, fabric: Fabric, graph: DataflowGraph, splits: dict[Group, Split]) -> None:
-        self.fabric, self.graph = fabric, graph
-        self.units: list[Unit | None] = []  # None: a shard, completed at the end
+    def __init__(self, fabric: Fabric, draft: Draft) -> None:
+        self.fabric, self.draft = fabric, draft
+        self.units: list[Unit | None] = [None] * len(draft.shards)  # completed at the end
         self.flows: list[Flow] = []
-        self.shards = {
-            group: [
-                _Shard(self.add(None), group, k, region, shard_work(fabric, graph, group, region))
-                for k, region in enumerate(shard_regions(fabric, graph, group, split))
-            ]
-            for group, split in splits.items()
-        }
-        self.bound = max(shard.work.cycles for shard in self.all_shards())
 
-    def all_shards(self) -> Iterator[_Shard]:
-        return chain.from_iterable(self.shards.values())
+    def build(self, buffers: tuple[BufferPlan, ...], weights: tuple[WeightsPlan, ...]) -> Netlist:
+        draft = self.draft
+        for shard in draft.shards:
+            if shard.partial_from >= 0:
+                name = f"{draft.groups[shard.group].output}.{shard.number}<"
+                self.flows.append(Flow(name, shard.partial_from, (shard.unit,), shard.work.output_vectors))
+        for number, plan in enumerate(weights):
+            self._add_weights(number, plan)
+        for tensor, buffer in zip(draft.tensors, buffers, strict=True):
+            self._add_tensor(tensor, buffer)
+        graph = draft.graph
+        return Netlist(graph.name, graph.family, self.fabric.name, self._complete_units(), tuple(self.flows))
 
-    def add(self, unit: Unit | None) -> int:
+    def _add(self, unit: Unit) -> int:
         self.units.append(unit)
         return len(self.units) - 1
 
-    def add_weights(self, group: Group) -> None:
-        """Add resident weights: column spans share a memory while capacity and port allow."""
-        memory_bytes = self.fabric.memory.capacity_bytes
-        inner_vectors = -(-self.graph.inner_length(group.main) // self.fabric.elements_per_vector)
-        readers: dict[Span, list[_Shard]] = {}
-        for shard in self.shards[group]:
-            readers.setdefault(shard.region.columns, []).append(shard)
-        units: list[tuple[int, int, list[tuple[list[_Shard], int]]]] = []  # bytes, load, flows
-        for (start, end), members in readers.items():
-            work = max(shard.work.right_vectors for shard in members)
-            slice_bytes = (end - start) * self.fabric.vector_bytes  # a vector of every column
-            most_slices = max(1, memory_bytes // slice_bytes)
-            most_vectors = max(1, int(PORT_SHARE * self.bound))
-            pieces = max(-(-inner_vectors // most_slices), -(-work // most_vectors))
-            for first, last in split(inner_vectors, pieces):
-                tokens = work // inner_vectors * (last - first)
-                part = slice_bytes * (last - first)
-                if (
-                    units
-                    and units[-1][0] + part <= MAX_SHARED_WEIGHTS * memory_bytes
-                    and units[-1][1] + tokens <= PORT_SHARE * self.bound
-                ):
-                    held, load, flows = units[-1]
-                    units[-1] = (held + part, load + tokens, [*flows, (members, tokens)])
-                else:
-                    units.append((part, tokens, [(members, tokens)]))
-        for number, (size, _, flows) in enumerate(units):
-            name = f"{group.output}.w{number}"
-            unit = self.add(Unit(name, SiteKind.MEMORY, "weights", group.stage, bytes=size, slots=1))
-            for k, (members, tokens) in enumerate(flows):
-                targets = tuple(shard.unit for shard in members)
-                self.flows.append(Flow(f"{name}>{k}", unit, targets, tokens))
+    def _add_weights(self, number: int, plan: WeightsPlan) -> None:
+        """Add the resident weights of one group: each span in pieces, or several spans in one buffer."""
+        group, spans = self.draft.weights[number]
+        pieces = []  # (bytes, tokens, targets, stage)
+        for span in spans:
+            if plan.pieces > span.vectors:
+                raise InputError(
+                    f"the plan cuts the weights of {group.output!r} into {plan.pieces} pieces, but a span has "
+                    f"{span.vectors} vectors of each column"
+                )
+            for first, last in split(span.vectors, plan.pieces):
+                size = span.matrices * span.columns * (last - first) * self.fabric.vector_bytes
+                tokens = -(-span.tokens * (last - first) // span.vectors)
+                pieces.append((size, tokens, span.targets, span.stage))
+        for k, first in enumerate(range(0, len(pieces), plan.shared)):
+            held = pieces[first : first + plan.shared]
+            name = f"{group.output}.w{k}"
+            size = sum(piece[0] for piece in held)
+            unit = self._add(Unit(name, SiteKind.MEMORY, "weights", held[0][3], bytes=size, slots=1))
+            for j, (_, tokens, targets, _) in enumerate(held):
+                self.flows.append(Flow(f"{name}>{j}", unit, targets, tokens))
 
-    def add_buffers(self, tensors: list[_StoredTensor]) -> None:
-        """Add the buffers of all tensors; each leaves at least one to every tensor after it."""
-        room = self.fabric.memory.max_buffers * self.fabric.num_sites(SiteKind.MEMORY)
-        for number, tensor in enumerate(tensors):
-            used = sum(unit is not None and unit.kind == SiteKind.MEMORY for unit in self.units)
-            self._add_tensor(tensor, room - used - (len(tensors) - number - 1))
-
-    def _add_tensor(self, tensor: _StoredTensor, max_parts: int) -> None:
+    def _add_tensor(self, tensor: StoredTensor, plan: BufferPlan) -> None:
         """Add the buffers of one tensor, its loads or producers, and its readers."""
-        name, stage = tensor.name, tensor.stage
-        # A sample stays until the last stage has read it.
-        distance = max((need.stage for need in tensor.needs), default=stage) - stage
-        slots = distance + 1 if distance else 1
-        plan = plan_buffer(
-            self.fabric, self.graph.tensors[name], slots, tensor.producers, tensor.needs,
-            self.bound, max_parts,
-        )  # fmt: skip
-        op = "buffer" if distance else "gradient"  # nobody reads an accumulated weight gradient
-        parts = []
-        for k, region in enumerate(plan.parts):
-            size = slots * part_bytes(self.fabric, region)
-            unit = Unit(f"{name}.b{k}", SiteKind.MEMORY, op, stage, bytes=size, slots=slots)
-            parts.append(self.add(unit))
-        if not tensor.producers:
-            for k, region in enumerate(plan.parts):
-                load = self.add(Unit(f"{name}.l{k}", SiteKind.PORT, "load", stage))
-                tokens = vectors(self.fabric, region)
-                self.flows.append(Flow(f"{name}.l{k}>", load, (parts[k],), tokens))
-        for k, write in enumerate(plan.writes):
-            flow_name, target = f"{name}.b{write.part}<{k}", parts[write.part]
-            self.flows.append(Flow(flow_name, write.units[0], (target,), write.tokens))
+        self._require_buffer(tensor, plan)
+        cut = np.array([plan.heads, plan.rows, plan.columns], np.int64)
+        traffic = tensor_traffic(self.fabric, self.draft, tensor)
+        parts = self._add_parts(tensor, plan)
+        zeros = np.zeros(len(traffic.writes), np.int64)
+        pairs, tokens = transfers(traffic, cut, traffic.writes, zeros, traffic.write_tokens)
+        for k, ((write, part), number) in enumerate(zip(pairs.tolist(), tokens.tolist(), strict=True)):
+            if tensor.producers:
+                source, name = tensor.producers[write][0], f"{tensor.name}.b{part}<{k}"
+            else:
+                source = self._add(Unit(f"{tensor.name}.l{part}", SiteKind.PORT, "load", tensor.stage))
+                name = f"{tensor.name}.l{part}>"
+            self.flows.append(Flow(name, source, tuple(parts[part].units), number))
+        pairs, tokens = transfers(traffic, cut, traffic.reads, traffic.read_strided, traffic.read_tokens)
         num_stores = 0
-        for k, read in enumerate(plan.reads):
-            targets = read.units
+        for k, ((read, part), number) in enumerate(zip(pairs.tolist(), tokens.tolist(), strict=True)):
+            need, cycles = tensor.needs[read], int(traffic.read_cycles[read])
+            targets = need.targets
             if not targets:
-                unit = Unit(f"{name}.s{num_stores}", SiteKind.PORT, "store", stage + 1)
-                targets = (self.add(unit),)
+                store = Unit(f"{tensor.name}.s{num_stores}", SiteKind.PORT, "store", tensor.stage + 1)
+                targets = (self._add(store),)
                 num_stores += 1
-            flow_name, source = f"{name}.b{read.part}>{k}", parts[read.part]
-            self.flows.append(Flow(flow_name, source, targets, read.tokens, read.read_cycles))
+            self._add_reads(f"{tensor.name}.b{part}>{k}", parts[part], targets, number, cycles)
 
-    def complete_units(self) -> tuple[Unit, ...]:
+    def _add_reads(self, name: str, part: _Part, targets: tuple[int, ...], tokens: int, cycles: int) -> None:
+        """Add one flow for each copy that serves some of the targets."""
+        for copy, (first, last) in enumerate(split(len(targets), len(part.units))):
+            flow = Flow(f"{name}.{copy}" if copy else name, part.units[copy], targets[first:last], tokens, cycles)
+            self.flows.append(flow)
+
+    def _require_buffer(self, tensor: StoredTensor, plan: BufferPlan) -> None:
+        whole = self.draft.graph.tensors[tensor.name]
+        limits = {
+            "heads": whole.heads,
+            "rows": whole.rows,
+            "columns": -(-whole.columns // self.fabric.elements_per_vector),
+            "copies": max((len(need.targets) for need in tensor.needs), default=1) or 1,
+        }
+        for axis, limit in limits.items():
+            if getattr(plan, axis) > limit:
+                raise InputError(
+                    f"the plan cuts the buffers of {tensor.name!r} into {getattr(plan, axis)} {axis}; at most {limit}"
+                )
+        if plan.slots < tensor.least_slots:
+            raise InputError(
+                f"the plan gives the buffers of {tensor.name!r} {plan.slots} slots; its readers are "
+                f"{tensor.least_slots - 1} stages behind, so it needs {tensor.least_slots} or they wait forever"
+            )
+
+    def _add_parts(self, tensor: StoredTensor, plan: BufferPlan) -> list[_Part]:
+        whole, per_vector = self.draft.graph.tensors[tensor.name], self.fabric.elements_per_vector
+        # Nobody reads an accumulated weight gradient.
+        op = "buffer" if tensor.needs else "gradient"
+        parts: list[_Part] = []
+        for heads in split(whole.heads, plan.heads):
+            for rows in split(whole.rows, plan.rows):
+                for columns in split(whole.columns, plan.columns, per_vector):
+                    region = Region(heads, rows, columns)
+                    size = plan.slots * vectors(region, per_vector) * self.fabric.vector_bytes
+                    name = f"{tensor.name}.b{len(parts)}"
+                    units = [
+                        self._add(
+                            Unit(f"{name}.{copy}" if copy else name, SiteKind.MEMORY, op, tensor.stage,
+                                 bytes=size, slots=plan.slots)
+                        )
+                        for copy in range(plan.copies)
+                    ]  # fmt: skip
+                    parts.append(_Part(units, region))
+        return parts
+
+    def _complete_units(self) -> tuple[Unit, ...]:
         """Fill in the compute units now that their flows are known."""
         most_tokens = [1] * len(self.units)
         for flow in self.flows:
             for target in flow.targets:
                 most_tokens[target] = max(most_tokens[target], flow.tokens)
-        for shard in self.all_shards():
-            group, firings = shard.group, most_tokens[shard.unit]
+        for shard in self.draft.shards:
+            group, firings = self.draft.groups[shard.group], most_tokens[shard.unit]
             self.units[shard.unit] = Unit(
                 f"{group.output}.{shard.number}",
                 SiteKind.COMPUTE,
                 str(group.main.kind),
-                group.stage,
+                shard.stage,
                 firings=firings,
                 cycles=max(shard.work.cycles, firings),
-                releases=min(firings, _releases(self.fabric, shard, firings)),
+                releases=min(firings, self._releases(shard, firings)),
                 depth_cycles=sum(self.fabric.op_spec(op.kind).depth_cycles for op in group.ops),
                 waits_for_operands=group.main.kind in PRODUCT_KINDS,
             )
         return tuple(unit for unit in self.units if unit is not None)
 
-
-def _stored_tensors(fabric: Fabric, graph: DataflowGraph, shards: dict[Group, list[_Shard]]) -> list[_StoredTensor]:
-    """Return all tensors that buffers hold: sources, then the outputs of the groups."""
-    tensors = {op.name: _StoredTensor(op.name, 0) for op in graph.ops if op.kind in SOURCE_KINDS}
-    for group, members in shards.items():
-        producers = [(shard.unit, shard.region) for shard in members]
-        tensors[group.output] = _StoredTensor(group.output, group.stage, producers)
-    for group in shards:
-        for need in group_needs(fabric, graph, group, tensors[group.output].producers):
-            tensors[need.read.tensor].needs.append(need)
-    for op in graph.ops:
-        if op.kind == OpKind.STORE:
-            source = op.inputs[0]
-            for read in stored_reads(graph, source, whole(graph.tensors[source])):
-                tensor = tensors[read.tensor]
-                tensor.needs.append(Need(read, 1, (), tensor.stage + 1))
-    return list(tensors.values())
+    def _releases(self, shard: Shard, firings: int) -> int:
+        """Say how often per sample results come out: per register block, per row, or as made."""
+        heads, rows, columns = shard.region.sizes
+        kind = self.draft.groups[shard.group].main.kind
+        if kind in PRODUCT_KINDS:
+            row_blocks = -(-rows // self.fabric.compute.block_rows)
+            return heads * row_blocks * -(-columns // self.fabric.compute.block_columns)
+        return heads * rows if kind in ROW_KINDS else firings
 
 
-def _releases(fabric: Fabric, shard: _Shard, firings: int) -> int:
-    """Say how often per sample results come out: per register block, per row, or as made."""
-    heads, rows, columns = shard.region.sizes
-    if shard.group.main.kind in PRODUCT_KINDS:
-        row_blocks = -(-rows // fabric.compute.block_rows)
-        return heads * row_blocks * -(-columns // fabric.compute.block_columns)
-    return heads * rows if shard.group.main.kind in ROW_KINDS else firings
-
-
-def _check_fit(fabric: Fabric, netlist: Netlist) -> None:
+def require_fit(fabric: Fabric, netlist: Netlist) -> None:
+    """Raise DoesNotFitError when a netlist needs more units or bytes than the fabric has."""
     advice = "cut the graph into sections, use smaller samples or a larger fabric"
-    for kind, name in ((SiteKind.MEMORY, "buffers"), (SiteKind.PORT, "DRAM streams")):
+    for kind, name in (
+        (SiteKind.COMPUTE, "compute units"),
+        (SiteKind.MEMORY, "buffers"),
+        (SiteKind.PORT, "DRAM streams"),
+    ):
         room = fabric.max_units(kind) * fabric.num_sites(kind)
         if netlist.count(kind) > room:
             raise DoesNotFitError(name, netlist.count(kind), room, advice)

@@ -1,27 +1,29 @@
-"""Cut a graph that does not fit into sections that run one after the other.
+"""Cut a network into sections that run one after the other, and lower each of them.
 
-Tensors that cross a cut go through DRAM. Within a section the pipeline works on small samples: a
-section of row-wise ops takes a tile of rows at a time, a section of attention ops some heads.
-The time of the model is the sum over its sections of samples * cycles per sample.
+Tensors that cross a cut go through DRAM. Within a section the pipeline works on small samples
+(`tiling`). The time of a network: `placer.pipeline.network_time`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from placer.base import DoesNotFitError
-from placer.fabric import Fabric
+from placer.base import DoesNotFitError, InputError
+from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph
 from placer.netlist import Netlist
-from placer.netlist.lowering.cutting import MAX_SAMPLE_CYCLES, Segment, find_segments, section_graph
+from placer.netlist.lowering.cutting import DEFAULT_BATCH, MAX_SAMPLE_CYCLES, Cutter, Key, Segment
+from placer.netlist.lowering.groups import Group, form_groups
 from placer.netlist.lowering.lower import lower
-from placer.netlist.lowering.sharding import DEFAULT_FILL
+from placer.netlist.lowering.plan import Cut, Plan, SectionPlan, Tiling, graph_fingerprint, require_match
+from placer.netlist.lowering.rules import DEFAULT_FILL, plan_section
+from placer.netlist.lowering.slicing import choose_slices, sliced
+from placer.netlist.lowering.tiling import section_graph, stored_readers
 
 log = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 40  # ways to cut a graph that are tried
+MAX_ATTEMPTS = 60  # ways to cut a graph that are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,14 @@ class Section:
     samples: int  # per input of the graph: row tiles or groups of heads
     repeats: int  # how many sections of the graph are alike
     ops: tuple[str, ...]  # of the first of them
+    weight_bytes: int  # of the weights that stay on chip while it runs
+    free_bytes: int  # of on-chip memory that its units leave; the next section's weights may go there
+    macs: int  # multiply-accumulates per sample
+    plan: SectionPlan
 
 
 class _RefusedError(Exception):
-    """A segment of several groups that does not fit after all: the graph must be cut elsewhere."""
+    """A segment that does not fit after all: the graph must be cut or tiled in another way."""
 
     def __init__(self, segment: Segment, reason: DoesNotFitError) -> None:
         super().__init__(str(reason))
@@ -43,60 +49,144 @@ class _RefusedError(Exception):
         self.reason = reason
 
 
-def lower_sections(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL) -> tuple[Section, ...]:
-    """Return the distinct sections of a graph in the order of their first use.
+def default_plan(
+    fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, batch: int = DEFAULT_BATCH
+) -> Plan:
+    """Return a good plan of a network by rules.
 
-    A single one if the graph fits whole and its sample is not too long to pipeline well. Raises
+    One section if the graph fits whole and its sample is not too long to pipeline well. Raises
     DoesNotFitError with the last reason when no way to cut the graph was found.
     """
+    if not 0 < fill <= 1:
+        raise InputError(f"fill={fill} is out of range; allowed: above 0 up to 1")
+    slices = choose_slices(fabric, graph)
+    work = sliced(graph, slices)
+    groups = form_groups(work)
+    if not groups:
+        raise InputError(f"graph {graph.name!r} has no op that computes; nothing to place")
+    single = _single_section(fabric, work, fill)
+    if single is not None:
+        names = tuple(group.output for group in groups)
+        return Plan(graph_fingerprint(graph), fabric.name, slices, (single,), (Cut(names, 0),))
+    cutter = Cutter(fabric, work, groups, fill, batch)
+    while True:
+        segments = cutter.find_segments()
+        try:
+            layouts = _lay_out(fabric, work, segments, cutter.readers, fill)
+        except _RefusedError as refusal:
+            _refuse(cutter, graph, refusal)
+            continue
+        order = list(layouts)
+        cuts = tuple(Cut(tuple(g.output for g in s.groups), order.index(s.key)) for s in segments)
+        return Plan(graph_fingerprint(graph), fabric.name, slices, tuple(layouts.values()), cuts)
+
+
+def _single_section(fabric: Fabric, graph: DataflowGraph, fill: float) -> SectionPlan | None:
+    """Return the plan of the whole graph as one section whose sample is the input; None if it is too much."""
     try:
-        netlist = lower(fabric, graph, fill)
-        if netlist.bound_cycles <= MAX_SAMPLE_CYCLES:
-            return (Section(netlist, 1, 1, tuple(op.name for op in graph.ops)),)
+        plan = plan_section(fabric, graph, fill)
+        netlist = lower(fabric, graph, plan)
     except DoesNotFitError as error:
         log.info("%s: %s", graph.name, error)
-
-    refused: set[tuple[object, ...]] = set()
-    while True:
-        segments = find_segments(fabric, graph, fill, refused)
-        try:
-            return _lower_segments(fabric, graph, segments, fill)
-        except _RefusedError as refusal:
-            refused.add(refusal.segment.signature)
-            if len(refused) == MAX_ATTEMPTS:
-                segment, reason = refusal.segment, refusal.reason
-                where = f"the section of {segment.first_op!r} to {segment.last_op!r}"
-                raise DoesNotFitError(
-                    f"{reason.resource}, in {where}, the last of {MAX_ATTEMPTS} tries to cut "
-                    f"{graph.name!r},",
-                    reason.demand, reason.limit, "use a larger fabric",
-                ) from reason  # fmt: skip
+        return None
+    return plan if netlist.bound_cycles <= MAX_SAMPLE_CYCLES else None
 
 
-def _lower_segments(
-    fabric: Fabric, graph: DataflowGraph, segments: Sequence[Segment], fill: float
-) -> tuple[Section, ...]:
-    """Lower the segments, alike ones together.
+def _refuse(cutter: Cutter, graph: DataflowGraph, refusal: _RefusedError) -> None:
+    """Note a segment that does not fit. Raises DoesNotFitError when there is nothing left to try."""
+    segment, reason = refusal.segment, refusal.reason
+    first, last = segment.groups[0].main.name, segment.groups[-1].output
+    log.info("section of %s to %s: %s", first, last, reason)
+    if segment.key in cutter.refused:  # a single group, in its last tiling
+        raise DoesNotFitError(
+            f"{reason.resource}, for op {first!r} alone:",
+            reason.demand, reason.limit, "use a larger fabric or a narrower layer",
+        ) from reason  # fmt: skip
+    cutter.refuse(segment.key)
+    if len(cutter.refused) == MAX_ATTEMPTS:
+        raise DoesNotFitError(
+            f"{reason.resource}, in the section of {first!r} to {last!r}, the last of {MAX_ATTEMPTS} tries to cut "
+            f"{graph.name!r},",
+            reason.demand, reason.limit, "use a larger fabric",
+        ) from reason  # fmt: skip
 
-    Raises _RefusedError for a segment that does not fit, DoesNotFitError if it is a single group.
-    """
-    sections: dict[tuple[object, ...], Section] = {}
+
+def _lay_out(
+    fabric: Fabric, graph: DataflowGraph, segments: list[Segment], readers: dict[str, frozenset[str]], fill: float
+) -> dict[Key, SectionPlan]:
+    """Return the layout of each kind of segment. Raises _RefusedError for one that does not fit."""
+    layouts: dict[Key, SectionPlan] = {}
     for segment in segments:
-        known = sections.get(segment.signature)
+        if segment.key not in layouts:
+            part = section_graph(graph, segment.groups, segment.tiling, readers, graph.name)
+            try:
+                plan = plan_section(fabric, part, fill, segment.tiling)
+                lower(fabric, part, plan)
+            except DoesNotFitError as error:
+                raise _RefusedError(segment, error) from error
+            layouts[segment.key] = plan
+    return layouts
+
+
+def lower_plan(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> tuple[Section, ...]:
+    """Build what a plan says: the distinct sections of a network in the order of their first use.
+
+    Raises InputError for a plan of another network or fabric, or one that leaves something out,
+    computes it twice or before its inputs, and DoesNotFitError for one that does not fit.
+    """
+    require_match(plan, fabric, graph)
+    work = sliced(graph, plan.slices)
+    groups = {group.output: group for group in form_groups(work)}
+    _require_order(plan, list(groups))
+    readers = stored_readers(work)
+    sections: dict[object, Section] = {}
+    for cut in plan.sections:
+        part = tuple(groups[name] for name in cut.groups)
+        layout = plan.layouts[cut.layout]
+        known = sections.get(cut.layout)
         if known is not None:
-            sections[segment.signature] = replace(known, repeats=known.repeats + 1)
+            sections[cut.layout] = replace(known, repeats=known.repeats + 1)
             continue
-        part = section_graph(graph, segment, f"{graph.name}.{len(sections)}")
-        try:
-            netlist = lower(fabric, part, fill)
-        except DoesNotFitError as error:
-            log.info("section of %s to %s: %s", segment.first_op, segment.last_op, error)
-            if len(segment.groups) == 1:
-                raise DoesNotFitError(
-                    f"{error.resource}, for op {segment.first_op!r} alone:",
-                    error.demand, error.limit, "use a larger fabric or a narrower layer",
-                ) from error  # fmt: skip
-            raise _RefusedError(segment, error) from error
-        ops = tuple(op.name for op in part.ops)
-        sections[segment.signature] = Section(netlist, segment.tiling.samples, 1, ops)
+        sections[cut.layout] = _section(fabric, work, part, layout, readers, f"{graph.name}.{len(sections)}")
+    if len(plan.sections) == 1 and len(sections) == 1:
+        (only,) = sections.values()
+        return (replace(only, netlist=replace(only.netlist, name=graph.name)),)
     return tuple(sections.values())
+
+
+def _require_order(plan: Plan, names: list[str]) -> None:
+    planned = [name for cut in plan.sections for name in cut.groups]
+    if planned == names:
+        return
+    missing, unknown = [n for n in names if n not in planned], [n for n in planned if n not in names]
+    twice = sorted({name for name in planned if planned.count(name) > 1})
+    raise InputError(
+        f"the plan must make every tensor of the network once, in order; missing: {missing[:5]}, "
+        f"unknown: {unknown[:5]}, more than once: {twice[:5]}"
+    )
+
+
+def _section(
+    fabric: Fabric,
+    graph: DataflowGraph,
+    groups: tuple[Group, ...],
+    plan: SectionPlan,
+    readers: dict[str, frozenset[str]],
+    name: str,
+) -> Section:
+    """Lower one section."""
+    part = section_graph(graph, groups, plan.tiling, readers, name)
+    netlist = lower(fabric, part, plan)
+    weights = sum(unit.bytes for unit in netlist.units if unit.op == "weights")
+    room = fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
+    free = room - sum(unit.bytes for unit in netlist.units)
+    samples = -(-plan.tiling.samples // plan.copies)
+    macs = sum(graph.macs(group.main) for group in groups) // samples
+    return Section(netlist, samples, 1, tuple(op.name for op in part.ops), weights, free, macs, plan)
+
+
+def lower_sections(
+    fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, batch: int = DEFAULT_BATCH
+) -> tuple[Section, ...]:
+    """Return the distinct sections of a graph by its default plan, in the order of their first use."""
+    return lower_plan(fabric, graph, default_plan(fabric, graph, fill, batch))

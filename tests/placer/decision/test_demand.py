@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placer.decision import Decisions
-from placer.decision.routing import Demand, RoutingMethod, demand_of, round_trip_cycles, window_vectors
-from placer.fabric import Direction, DramSpec, Fabric, MemorySpec, SiteKind
+from placer.decision.routing import Demand, RoutingMethod, demand_of
+from placer.fabric import Direction, DramSpec, Fabric, MemorySpec, SiteKind, round_trip_cycles, window_vectors
 from placer.fabric.fabric import ComputeSpec, LinkSpec
 from placer.netlist import Netlist
 from placer.simulation import Limits, Status, simulate, simulate_stack

@@ -16,8 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from placer.decision import Decisions
-from placer.decision.routing import round_trip_cycles
-from placer.fabric import Direction, DramSpec, Fabric, MemorySpec
+from placer.fabric import Direction, DramSpec, Fabric, MemorySpec, round_trip_cycles
 from placer.fabric.fabric import ComputeSpec
 from placer.netlist import Netlist, Unit
 from placer.simulation import Limits, Status, UnitTime, simulate, simulate_stack

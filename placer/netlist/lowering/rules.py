@@ -1,0 +1,171 @@
+"""How a section is laid out when nobody says otherwise: a good plan by rules.
+
+Units go to the groups so that the slowest part is as fast as can be (`balance`). Each stored tensor
+is then cut into the fewest parts whose ports and flows leave room at that pace, and so are weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from placer.base import DoesNotFitError
+from placer.fabric import Fabric, SiteKind, nearest_hops, round_trip_cycles, window_vectors
+from placer.graph import DataflowGraph
+from placer.netlist.lowering.buffers import choose_parts
+from placer.netlist.lowering.draft import Draft, StoredTensor, make_draft
+from placer.netlist.lowering.groups import form_groups
+from placer.netlist.lowering.lower import tensor_traffic
+from placer.netlist.lowering.plan import BufferPlan, GroupPlan, SectionPlan, Tiling, WeightsPlan
+from placer.netlist.lowering.regions import vectors, whole
+from placer.netlist.lowering.work import GroupSize, Options, Rates, balance, options_of, rates_of, size_of
+
+DEFAULT_FILL = 0.95  # share of the compute units that the rules may use
+FLOW_RATES = (0.75, 1.0)  # vectors per cycle that a flow may need: what is fair, and the most
+MIN_FILL = 0.5  # share of the compute units below which flows may need the most
+PORT_SHARE = 0.5  # of the pace that the port of a buffer may be needed for
+FLOW_SHARE = 0.3  # vectors per cycle that a flow into or out of a buffer may need,
+REACH_SHARE = 0.5  # and of the rate that its window allows at the shortest distance to its targets
+EXTRA_PARTS = 40  # more parts than the capacity asks for that are tried
+EXTRA_SLOTS = 1  # more than the stages ask for, where there is room: parts need not march in step
+SLOT_ROOM = 0.6  # of the on-chip memory that may be used before more slots are given
+MAX_SHARED_WEIGHTS = 0.5  # of a memory unit that weights which share it may take together
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How fast a flow may be, by the number of its targets."""
+
+    to_compute: list[float]  # vectors per cycle to n = 1, 2, ... compute units
+
+    def share(self, targets: int) -> float:
+        """Return the vectors per cycle that a flow out of a buffer may need."""
+        if not targets:
+            return FLOW_SHARE
+        return min(FLOW_SHARE, REACH_SHARE * self.to_compute[min(targets, len(self.to_compute)) - 1])
+
+
+def reach_of(fabric: Fabric) -> Reach:
+    """Return the rates that the windows of a fabric allow at the shortest distances."""
+    hops = nearest_hops(fabric, SiteKind.MEMORY, SiteKind.COMPUTE)
+    window = window_vectors(fabric, SiteKind.COMPUTE)
+    return Reach((window / round_trip_cycles(fabric, hops.astype(float))).tolist())
+
+
+@lru_cache(maxsize=4096)
+def group_options(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> Options:
+    """Return the cuts worth having of a group of this size; alike groups are worked out once."""
+    return options_of(rates, size, most, flow_rate)
+
+
+def balance_groups(fabric: Fabric, sizes: list[GroupSize], budget: int) -> tuple[float, list[GroupPlan]]:
+    """Return the pace and the cuts of some groups that share `budget` compute units."""
+    rates = rates_of(fabric)
+    for flow_rate in FLOW_RATES:
+        found = balance([group_options(rates, size, budget, flow_rate) for size in sizes], budget)
+        if found is None:
+            raise DoesNotFitError(
+                "compute units", len(sizes), budget, "cut the graph into sections or use a larger fabric"
+            )
+        if sum(plan.units for plan in found[1]) >= MIN_FILL * fabric.num_sites(SiteKind.COMPUTE):
+            break
+    return found
+
+
+def compute_budget(fabric: Fabric, fill: float) -> int:
+    """Return the compute units that the rules may use."""
+    return max(1, int(fill * fabric.num_sites(SiteKind.COMPUTE)))
+
+
+def plan_section(
+    fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, tiling: Tiling | None = None
+) -> SectionPlan:
+    """Lay out the graph of one sample. Raises DoesNotFitError when it does not fit."""
+    sizes = [size_of(fabric, graph, group) for group in form_groups(graph)]
+    _, groups = balance_groups(fabric, sizes, compute_budget(fabric, fill))
+    draft = make_draft(fabric, graph, groups)
+    weights = [_plan_weights(fabric, draft, number) for number in range(len(draft.weights))]
+    buffers = _plan_buffers(fabric, draft, weights)
+    return SectionPlan(tiling or Tiling(), tuple(groups), tuple(buffers), tuple(weights))
+
+
+def _plan_weights(fabric: Fabric, draft: Draft, number: int) -> WeightsPlan:
+    """Cut spans that are too large or too busy for one memory; let small ones share one."""
+    capacity = fabric.memory.capacity_bytes
+    _, spans = draft.weights[number]
+    size = max(span.matrices * span.columns * span.vectors for span in spans) * fabric.vector_bytes
+    tokens = max(span.tokens for span in spans)
+    longest = max(span.vectors for span in spans)
+    slice_bytes = max(span.matrices * span.columns for span in spans) * fabric.vector_bytes
+    pieces = max(-(-longest // max(1, capacity // slice_bytes)), -(-tokens // max(1, int(PORT_SHARE * draft.pace))))
+    pieces = min(pieces, min(span.vectors for span in spans))
+    if pieces > 1:
+        return WeightsPlan(pieces=pieces)
+    by_size = int(MAX_SHARED_WEIGHTS * capacity) // size
+    by_port = int(PORT_SHARE * draft.pace) // tokens
+    return WeightsPlan(shared=max(1, min(by_size, by_port, len(spans))))
+
+
+def _plan_buffers(fabric: Fabric, draft: Draft, weights: list[WeightsPlan]) -> list[BufferPlan]:
+    """Plan the buffers of all tensors; each leaves at least one to every tensor after it."""
+    reach = reach_of(fabric)
+    room = fabric.max_units(SiteKind.MEMORY) * fabric.num_sites(SiteKind.MEMORY)
+    for plan, (_, spans) in zip(weights, draft.weights, strict=True):
+        room -= -(-len(spans) * plan.pieces // plan.shared)
+    slots = _slots(fabric, draft)
+    plans = []
+    for number, tensor in enumerate(draft.tensors):
+        left = room - (len(draft.tensors) - number - 1)
+        plans.append(_plan_buffer(fabric, draft, tensor, slots[number], reach, left))
+        room -= plans[-1].parts
+    return plans
+
+
+def _slots(fabric: Fabric, draft: Draft) -> list[int]:
+    """Return the slots of each tensor: more than the stages ask for where memory is left."""
+    per_vector, tensors = fabric.elements_per_vector, draft.graph.tensors
+    sizes = [vectors(whole(tensors[tensor.name]), per_vector) * fabric.vector_bytes for tensor in draft.tensors]
+    slots = [tensor.least_slots for tensor in draft.tensors]
+    held = sum(map(lambda size, number: size * number, sizes, slots))
+    held += sum(
+        span.matrices * span.columns * span.vectors * fabric.vector_bytes
+        for _, spans in draft.weights
+        for span in spans
+    )
+    limit = SLOT_ROOM * fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
+    for number, tensor in enumerate(draft.tensors):
+        if tensor.needs and held + EXTRA_SLOTS * sizes[number] <= limit:
+            slots[number] += EXTRA_SLOTS
+            held += EXTRA_SLOTS * sizes[number]
+    return slots
+
+
+def _plan_buffer(
+    fabric: Fabric, draft: Draft, tensor: StoredTensor, slots: int, reach: Reach, most: int
+) -> BufferPlan:
+    """Cut a tensor into the fewest parts that keep up; more than `most` only if its size asks for them."""
+    limits = [draft.pace * reach.share(len(need.targets)) for need in tensor.needs]
+    traffic = tensor_traffic(fabric, draft, tensor, limits)
+    slot_vectors = fabric.memory.capacity_bytes // (slots * fabric.vector_bytes)
+    size = vectors(whole(draft.graph.tensors[tensor.name]), fabric.elements_per_vector)
+    fewest = -(-size // max(1, slot_vectors))
+    cut, _ = choose_parts(
+        traffic, fewest, max(fewest + 2, min(most, fewest + EXTRA_PARTS)), slot_vectors,
+        PORT_SHARE * draft.pace, FLOW_SHARE * draft.pace,
+    )  # fmt: skip
+    if not np.any(cut):
+        raise DoesNotFitError(
+            f"bytes in one memory unit for {slots} slots of tensor {tensor.name!r}",
+            slots * fabric.vector_bytes * -(-size // max(1, fewest + EXTRA_PARTS)),
+            fabric.memory.capacity_bytes,
+            "use smaller samples (fewer rows) or a fabric with larger memory units",
+        )
+    heads, rows, columns = map(int, cut)
+    return BufferPlan(heads, rows, columns, slots=slots)
+
+
+def macs_for_cycles(fabric: Fabric, cycles: int, fill: float = DEFAULT_FILL) -> int:
+    """Return the multiply-accumulates of the fabric, filled as the rules do, in `cycles`."""
+    return int(fill * fabric.num_sites(SiteKind.COMPUTE) * fabric.compute.macs_per_cycle * cycles)

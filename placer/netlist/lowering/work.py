@@ -1,0 +1,197 @@
+"""What a part of a group costs its compute unit, and the best ways to cut a group into parts.
+
+A product keeps a register block of block_rows x block_columns partial sums: of its r x c outputs
+with inner length k, it reads the left operand ceil(c / block_columns) times and the right operand
+ceil(r / block_rows) times, and does r c k multiply-accumulates. Other ops work on their input
+vector by vector.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from placer.base import FloatArray, LongArray
+from placer.fabric import Fabric
+from placer.graph import PRODUCT_KINDS, WINDOW_KINDS, DataflowGraph, OpKind, window_of
+from placer.netlist.lowering.groups import ROW_KINDS, Group
+from placer.netlist.lowering.plan import GroupPlan
+
+MAX_INNER = 8  # most parts of a sum: each hands its partial sums to the next one
+VECTOR_SLACK = 1.25  # how much faster than needed units that make no products should be
+INNER_COST = 0.004  # relative time that one more part of a sum is taken to cost
+TRAFFIC_COST = 0.15  # of a vector that passes a link on its way, over a cycle of work of all units
+
+
+class GroupSize(NamedTuple):
+    """The sizes of a group that decide its work."""
+
+    is_product: bool
+    heads: int
+    rows: int
+    columns: int
+    inner: int  # length of the sums of a product, else 0
+    interval: int  # cycles per input vector of other ops
+    passes: float  # input vectors per output vector of other ops
+    can_split_rows: bool
+    can_split_columns: bool
+
+
+class Work(NamedTuple):
+    """What a part of a group needs per sample."""
+
+    cycles: int
+    left_vectors: int  # vectors of the left operand, or of each input of other ops
+    right_vectors: int  # vectors of the right operand of a product
+    output_vectors: int
+
+
+class Rates(NamedTuple):
+    """The figures of a fabric that decide the work."""
+
+    per_vector: int
+    block_rows: int
+    block_columns: int
+    macs_per_cycle: int
+
+
+def rates_of(fabric: Fabric) -> Rates:
+    compute = fabric.compute
+    return Rates(fabric.elements_per_vector, compute.block_rows, compute.block_columns, compute.macs_per_cycle)
+
+
+def size_of(fabric: Fabric, graph: DataflowGraph, group: Group) -> GroupSize:
+    """Return the sizes of a group."""
+    main, output = group.main, graph.tensors[group.output]
+    kind, first = main.kind, graph.tensors[main.inputs[0]]
+    interval = max(fabric.op_spec(op.kind).cycles_per_vector for op in group.ops)
+    passes = 1.0
+    if kind in WINDOW_KINDS:
+        passes = float(window_of(main).taps)
+    elif kind == OpKind.SUM_HEADS:
+        passes = float(main.attributes.repeats)
+    elif kind == OpKind.DISPATCH:
+        passes = first.rows / output.rows
+    elif kind == OpKind.COMBINE:
+        passes = sum(graph.tensors[name].rows for name in main.inputs[1:]) / output.rows
+    return GroupSize(
+        is_product=kind in PRODUCT_KINDS,
+        heads=output.heads,
+        rows=output.rows,
+        columns=output.columns,
+        inner=graph.inner_length(main),
+        interval=interval,
+        passes=max(1.0, passes),
+        can_split_rows=kind not in (OpKind.DISPATCH, OpKind.COMBINE),
+        can_split_columns=kind not in ROW_KINDS | {OpKind.ROTARY},
+    )
+
+
+@njit(cache=True)
+def work_of(rates: Rates, size: GroupSize, heads: int, rows: int, columns: int, inner: int) -> Work:
+    """Return the work of a part with so many heads, rows, columns and elements of each sum."""
+    output = heads * rows * -(-columns // rates.per_vector)
+    if size.is_product:
+        inner_vectors = -(-inner // rates.per_vector)
+        left = heads * rows * inner_vectors * -(-columns // rates.block_columns)
+        right = heads * columns * inner_vectors * -(-rows // rates.block_rows)
+        macs = heads * rows * columns * inner
+        cycles = max(-(-macs // rates.macs_per_cycle), left, right)
+        return Work(cycles, left, right, output)
+    taken = int(math.ceil(output * size.passes))
+    return Work(taken * size.interval, taken, 0, output)
+
+
+@njit(cache=True)
+def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tuple[LongArray, FloatArray]:
+    """Return for each number of parts up to `most` the best cut [most + 1, 4] and its pace, inf if none."""
+    cuts = np.ones((most + 1, 4), np.int64)
+    paces = np.full(most + 1, np.inf)
+    scores = np.full(most + 1, np.inf)
+    column_vectors = -(-size.columns // rates.per_vector)
+    inner_vectors = max(1, -(-size.inner // rates.per_vector))
+    most_rows = min(size.rows, most) if size.can_split_rows else 1
+    most_columns = min(column_vectors, most) if size.can_split_columns else 1
+    most_inner = min(inner_vectors, MAX_INNER) if size.is_product else 1
+    for heads in range(1, min(size.heads, most) + 1):
+        for rows in range(1, min(most_rows, most // heads) + 1):
+            for columns in range(1, min(most_columns, most // (heads * rows)) + 1):
+                for inner in range(1, min(most_inner, most // (heads * rows * columns)) + 1):
+                    work = work_of(
+                        rates,
+                        size,
+                        -(-size.heads // heads),
+                        -(-size.rows // rows),
+                        min(size.columns, -(-column_vectors // columns) * rates.per_vector),
+                        min(size.inner, -(-inner_vectors // inner) * rates.per_vector),
+                    )
+                    busiest = max(work.left_vectors, work.right_vectors, work.output_vectors)
+                    pace = max(float(work.cycles), busiest / flow_rate)
+                    if not size.is_product:
+                        pace *= VECTOR_SLACK
+                    number = heads * rows * columns * inner
+                    # Every distinct operand travels from its buffer to all parts that share it.
+                    trips = work.left_vectors * heads * rows * inner * math.sqrt(columns)
+                    trips += work.right_vectors * heads * columns * inner * math.sqrt(rows)
+                    score = pace * (1 + INNER_COST * (inner - 1)) + TRAFFIC_COST * trips / number
+                    if score < scores[number]:
+                        scores[number] = score
+                        paces[number] = pace
+                        cuts[number] = (heads, rows, columns, inner)
+    return cuts, paces
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The cuts of a group worth having: each has more parts than the one before, and is faster."""
+
+    units: list[int]
+    paces: list[float]  # cycles per sample
+    cuts: list[GroupPlan]
+    _rising: list[float]  # -pace, to search in
+
+    def first(self, pace: float) -> int:
+        """Return the first option that keeps a pace; the number of options if none does."""
+        return bisect_left(self._rising, -pace)
+
+
+def options_of(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> Options:
+    """Return the options of a group of this size with up to `most` units."""
+    cuts, paces = _best_cuts(rates, size, most, flow_rate)
+    units: list[int] = []
+    kept: list[float] = []
+    for number in range(1, most + 1):
+        if paces[number] < (kept[-1] if kept else math.inf):
+            units.append(number)
+            kept.append(float(paces[number]))
+    plans = [GroupPlan(*map(int, cuts[number])) for number in units]
+    return Options(units, kept, plans, [-pace for pace in kept])
+
+
+def balance(options: Sequence[Options], budget: int) -> tuple[float, list[GroupPlan]] | None:
+    """Share `budget` units so that the slowest group is as fast as can be: its pace, and all cuts.
+
+    All groups work at the same time on different samples, so the slowest sets the pace. None when
+    there are more groups than units.
+    """
+    if len(options) > budget:
+        return None
+    paces = sorted({pace for option in options for pace in option.paces})
+    low, high = 0, len(paces) - 1  # the slowest pace needs one unit for each group
+    while low < high:
+        middle = (low + high) // 2
+        needed = 0
+        for option in options:
+            position = option.first(paces[middle])
+            needed += option.units[position] if position < len(option.units) else budget + 1
+        if needed <= budget:
+            high = middle
+        else:
+            low = middle + 1
+    return paces[low], [option.cuts[option.first(paces[low])] for option in options]
