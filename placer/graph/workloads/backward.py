@@ -3,7 +3,9 @@
 The step starts from the gradient of every output, loaded from DRAM, and ends in one `weight_grad`
 per linear op. It makes the gradient of a tensor only where a linear op lies at or before it, so
 graph inputs and embedding tables get none, and every gradient has a reader. The gradients of bias
-vectors and layernorm's gamma and beta are row sums that are no ops (see `placer.graph.ops`).
+and gain vectors and the gamma and beta of norms are row sums that are no ops (see `placer.graph.ops`).
+
+Convolutions, routing to experts and decoding have no backward pass: training of them is refused.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ def with_backward(graph: DataflowGraph) -> DataflowGraph:
     """Return the graph with its backward pass; InputError when there is nothing to train."""
     if any(op.kind in GRADIENT_KINDS for op in graph.ops):
         raise InputError(f"graph {graph.name!r} has gradient ops already; give the forward graph")
+    for op in graph.ops:
+        if op.kind == OpKind.DEPTHWISE or op.attributes.stacked:
+            raise _untrainable(op, "weights of windows and of stacks get no gradient")
     trained = _trained(graph)
     if not trained:
         raise InputError(f"graph {graph.name!r} has no linear op, so there is nothing to train")
@@ -42,6 +47,13 @@ def with_backward(graph: DataflowGraph) -> DataflowGraph:
             for piece in _backward(builder, graph, op, gradient, trained):
                 pieces[piece.tensor].append(piece)
     return builder.build(f"{graph.name}-training", graph.family)
+
+
+def _untrainable(op: Op, reason: str) -> InputError:
+    return InputError(
+        f"op {op.name!r}: training of {op.kind} is not supported, {reason}; "
+        "build the forward pass (training=false) or leave the op out"
+    )
 
 
 def _trained(graph: DataflowGraph) -> set[str]:
@@ -88,6 +100,10 @@ def _input_gradient(b: GraphBuilder, graph: DataflowGraph, op: Op, index: int, d
             return b.load(graph.tensors[x].shape, name=name)
         case OpKind.ADD | OpKind.BIAS:
             return dy
+        case OpKind.MULTIPLY:
+            return _multiply_gradient(b, graph, op, index, dy)
+        case OpKind.GAIN:
+            return b.add_op(OpKind.GAIN, dy, name=name, weight=at.weight)
         case OpKind.LINEAR:
             columns = graph.tensors[x].columns
             return b.linear(dy, columns, name, at.weight, not at.transposed_weight)
@@ -95,19 +111,61 @@ def _input_gradient(b: GraphBuilder, graph: DataflowGraph, op: Op, index: int, d
             return _matmul_gradient(b, op, index, dy, name)
         case OpKind.SCALE:
             return b.scale(dy, at.factor, name=name)
-        case OpKind.RELU | OpKind.GELU | OpKind.SOFTMAX | OpKind.LAYERNORM:
+        case _ if f"{op.kind}_grad" in GRADIENT_KINDS:
             kind = OpKind(f"{op.kind}_grad")
             held = {attribute: getattr(at, attribute) for attribute in ATTRIBUTES.get(kind, ())}
             operand = op.name if op.kind == OpKind.SOFTMAX else x
             return b.add_op(kind, dy, operand, name=name, **held)
+        case _:
+            return _view_gradient(b, graph, op, index, dy)
+
+
+def _view_gradient(b: GraphBuilder, graph: DataflowGraph, op: Op, index: int, dy: str) -> str:
+    """Add the gradient of an input of an op that moves numbers: they go back the same way."""
+    name, x, at = f"{op.name}.grad_{index}", op.inputs[index], op.attributes
+    match op.kind:
         case OpKind.TRANSPOSE:
             return b.transpose(dy, name=name)
         case OpKind.SPLIT_HEADS:
             return b.merge_heads(dy, name=name)
         case OpKind.MERGE_HEADS:
             return b.split_heads(dy, graph.tensors[x].heads, name=name)
+        case OpKind.REPEAT_HEADS:
+            return b.sum_heads(dy, at.repeats, name=name)
+        case OpKind.SUM_HEADS:
+            return b.repeat_heads(dy, at.repeats, name=name)
+        case OpKind.CONCAT_ROWS:
+            start = sum(graph.tensors[part].rows for part in op.inputs[:index])
+            return b.slice_rows(dy, start, start + graph.tensors[x].rows, name=name)
+        case OpKind.SLICE_ROWS:
+            return _between_zeros(b, graph, op, dy)
+        case OpKind.ROTARY if index == 0:
+            cos, sin = op.inputs[1:]
+            return b.rotary(dy, cos, sin, inverse=not at.inverse, name=name)
         case _:
-            raise AssertionError(f"op {op.name!r}: no backward rule for {op.kind}")
+            raise _untrainable(op, f"and {x!r}, which it reads, depends on trained weights")
+
+
+def _between_zeros(b: GraphBuilder, graph: DataflowGraph, op: Op, dy: str) -> str:
+    """Add the gradient of a tensor of which only some rows are read: the other rows get zeros."""
+    x, start, stop = op.inputs[0], op.attributes.start, op.attributes.stop
+    rows = graph.tensors[x].rows
+    parts = [dy]
+    if start:
+        parts.insert(0, b.scale(b.slice_rows(x, 0, start), 0.0))
+    if stop < rows:
+        parts.append(b.scale(b.slice_rows(x, stop, rows), 0.0))
+    return b.concat_rows(*parts, name=f"{op.name}.grad_0") if len(parts) > 1 else dy
+
+
+def _multiply_gradient(b: GraphBuilder, graph: DataflowGraph, op: Op, index: int, dy: str) -> str:
+    """Add dy times the other factor; a factor that several numbers share gets no gradient."""
+    first, second = op.inputs
+    if index == 1 and graph.tensors[first].shape != graph.tensors[second].shape:
+        raise _untrainable(
+            op, f"for its second input {second!r} is shared by several numbers of the first and depends on weights"
+        )
+    return b.multiply(dy, second if index == 0 else first, name=f"{op.name}.grad_{index}")
 
 
 def _matmul_gradient(b: GraphBuilder, op: Op, index: int, dy: str, name: str) -> str:

@@ -7,6 +7,8 @@ import math
 from placer.graph import DataflowGraph
 from placer.graph.workloads.backward import with_backward
 from placer.graph.workloads.builder import GraphBuilder
+from placer.graph.workloads.decoders import add_decoder
+from placer.graph.workloads.networks import VISION, DecoderSpec, PublishedResnet, PublishedVit, VisionSpec
 from placer.graph.workloads.specs import (
     MODELS,
     FamilySpec,
@@ -18,17 +20,22 @@ from placer.graph.workloads.specs import (
     PublishedModel,
     Spec,
 )
+from placer.graph.workloads.vision import patch_embedding, resnet
 
 
 def build(spec: Spec) -> DataflowGraph:
     """Build the graph of any spec, with the backward pass if the spec asks for training."""
     b = GraphBuilder()
-    if isinstance(spec, ModelSpec):
-        family = spec.model
-        y, name = _add_model(b, spec)
-    else:
-        y, name = _add_family(b, b.load((spec.rows, spec.width), name="x"), spec)
-        family = name.partition("-")[0]
+    match spec:
+        case ModelSpec():
+            y, name = _add_model(b, spec)
+        case DecoderSpec():
+            y, name = add_decoder(b, spec)
+        case VisionSpec():
+            y, name = _add_vision(b, spec)
+        case _:
+            y, name = _add_family(b, b.load((spec.rows, spec.width), name="x"), spec)
+    family = name.partition("-")[0]
     b.store(y, name="y")
     graph = b.build(name, family)
     return with_backward(graph) if spec.training else graph
@@ -68,6 +75,23 @@ def _add_model(b: GraphBuilder, spec: ModelSpec) -> tuple[str, str]:
     return _layers(b, x, model, layers), name
 
 
+def _add_vision(b: GraphBuilder, spec: VisionSpec) -> tuple[str, str]:
+    """Add a network for images; a vision transformer ends in a layernorm, its classifier is left out."""
+    model, layers = VISION[spec.model], spec.layers or VISION[spec.model].layers
+    if isinstance(model, PublishedResnet):
+        return resnet(b, model, layers), f"{spec.model}-blocks{layers}"
+    name = f"{spec.model}-layers{layers}"
+    return vision_transformer(b, model, layers, spec.embedding), name
+
+
+def vision_transformer(b: GraphBuilder, model: PublishedVit, layers: int, embedding: bool = True) -> str:
+    """Add a vision transformer of any dimensions, from an image or from hidden states."""
+    x = patch_embedding(b, model) if embedding else b.load((model.rows, model.width), name="hidden")
+    for layer in range(layers):
+        x = _norm_first_layer(b, x, model, f"layer{layer}", causal=False)
+    return b.layernorm(x, name="final.norm")
+
+
 def build_layer(model: PublishedModel, sequence: int, family: str) -> DataflowGraph:
     """Build one layer of a transformer of any dimensions, from hidden states in DRAM."""
     b = GraphBuilder()
@@ -77,9 +101,11 @@ def build_layer(model: PublishedModel, sequence: int, family: str) -> DataflowGr
 
 
 def _layers(b: GraphBuilder, x: str, model: PublishedModel, layers: int) -> str:
-    add_layer = _decoder_layer if model.is_decoder else _encoder_layer
     for layer in range(layers):
-        x = add_layer(b, x, model, f"layer{layer}")
+        if model.is_decoder:
+            x = _norm_first_layer(b, x, model, f"layer{layer}", causal=True)
+        else:
+            x = _encoder_layer(b, x, model, f"layer{layer}")
     return b.layernorm(x, name="final.norm") if model.is_decoder else x
 
 
@@ -101,10 +127,10 @@ def _encoder_layer(b: GraphBuilder, x: str, model: PublishedModel, name: str) ->
     return add_and_normalise(b, x, branch, f"{name}.ffn")
 
 
-def _decoder_layer(b: GraphBuilder, x: str, model: PublishedModel, name: str) -> str:
+def _norm_first_layer(b: GraphBuilder, x: str, model: PublishedModel | PublishedVit, name: str, causal: bool) -> str:
     part = f"{name}.attention"
     normed = b.layernorm(x, name=f"{part}.norm")
-    branch = attention(b, normed, model.width, model.heads, part, causal=True)
+    branch = attention(b, normed, model.width, model.heads, part, causal=causal)
     x = b.add(x, branch, name=f"{part}.residual")
     part = f"{name}.ffn"
     normed = b.layernorm(x, name=f"{part}.norm")

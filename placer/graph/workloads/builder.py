@@ -26,6 +26,11 @@ class GraphBuilder:
         self._ops = list(ops)
         self._numbers: Counter[OpKind] = Counter(op.kind for op in self._ops)
 
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """Return the ops added so far."""
+        return tuple(self._ops)
+
     def build(self, name: str, family: str) -> DataflowGraph:
         return DataflowGraph(name, family, tuple(self._ops))
 

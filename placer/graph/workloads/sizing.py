@@ -10,26 +10,28 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from placer.base import InputError
+from placer.graph.workloads.networks import DECODERS, VISION, DecoderSpec, VisionSpec
 from placer.graph.workloads.specs import (
     FAMILIES,
-    MODELS,
+    NETWORKS,
     FamilySpec,
     FfnSpec,
     GemmSpec,
     MhaSpec,
     MlpSpec,
     ModelSpec,
+    NetworkSpec,
     PublishedModel,
     Spec,
     dimension_names,
     forward_macs,
 )
 
-MODEL_FIELDS = ("layers", "sequence")  # sizes of a published model that may be set
 GRANULE = 8  # all chosen sizes are multiples: half a vector of 64 bytes
 SMALL_BUDGET = 4_000_000  # multiply-accumulates; up to here sizes end at 512, beyond at 2048
 MAX_SIZE = 2**31  # of a size that the user gives
@@ -59,8 +61,10 @@ class WorkloadConfig:
     depth: int | None = None  # mlp: linear layers
     hidden: int | None = None  # ffn: columns of the inner layer
     heads: int | None = None  # mha: attention heads
-    layers: int | None = None  # models: transformer layers; None: all published ones
-    sequence: int | None = None  # models: tokens; None: 128
+    layers: int | None = None  # models: transformer layers or residual blocks; None: all published ones
+    sequence: int | None = None  # language models: tokens (decode: sequences); None: as the model says
+    context: int | None = None  # decode: positions in the cache; None: 2048
+    decode: bool = False  # llama3_8b, mixtral_8x7b: one step with a cache in place of a whole sequence
     embedding: bool = True  # models: with the embedding look-up at the front
     training: bool = False  # with the backward pass
     random: bool = False  # families: draw the sizes that are None
@@ -75,11 +79,13 @@ def resolve(
     work. `rng` is used only when `random` is set; so are `sample_cycles`, the cycles in which the
     fabric does the budget, to draw sizes that fill it (see `sample_spec`).
     """
-    known = (*FAMILIES, *MODELS)
+    known = (*FAMILIES, *NETWORKS)
     if config.family not in known:
         raise InputError(f"unknown workload family {config.family!r}; known: {', '.join(known)}")
-    if config.family in MODELS:
-        return _resolve_model(config)
+    if config.decode and config.family not in DECODERS:
+        raise InputError(f"workload {config.family}: decode=true, which only these have: {', '.join(DECODERS)}")
+    if config.family in NETWORKS:
+        return _resolve_network(config)
     given = _given_sizes(config, dimension_names(config.family))
     if not config.embedding:
         raise InputError(f"workload {config.family}: has no embedding to leave out")
@@ -91,14 +97,20 @@ def resolve(
     return replace(spec, training=config.training)
 
 
-def _resolve_model(config: WorkloadConfig) -> ModelSpec:
-    given = _given_sizes(config, MODEL_FIELDS)
+def _resolve_network(config: WorkloadConfig) -> NetworkSpec:
+    name = config.family
     if config.random:
         raise InputError(
-            f"workload {config.family}: random=true, but the dimensions of a model are published; "
+            f"workload {name}: random=true, but the dimensions of a model are published; "
             f"random works for {', '.join(FAMILIES)}"
         )
-    return ModelSpec(config.family, embedding=config.embedding, training=config.training, **given)
+    flags: dict[str, Any] = {"embedding": config.embedding, "training": config.training}
+    if name in DECODERS:
+        given = _given_sizes(config, ("layers", "sequence", "context"))
+        return DecoderSpec(name, decode=config.decode, **flags | given)
+    if name in VISION:
+        return VisionSpec(name, **flags | _given_sizes(config, ("layers",)))
+    return ModelSpec(name, **flags | _given_sizes(config, ("layers", "sequence")))
 
 
 def _given_sizes(config: WorkloadConfig, allowed: tuple[str, ...]) -> dict[str, int]:

@@ -1,5 +1,7 @@
 """What a workload is: one small set of dimensions per family, and the published models.
 
+Networks of today, in their own specs, are in `networks`.
+
 A sample (see docs/simulator.md) is one pass of `rows` rows through the graph.
 """
 
@@ -9,6 +11,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from placer.base import InputError
+from placer.graph.workloads.networks import DECODERS, VISION, DecoderSpec, VisionSpec
 
 FAMILIES = ("gemm", "mlp", "ffn", "mha")
 
@@ -120,8 +123,12 @@ class ModelSpec:
                 raise InputError(f"{self.model}: {name}={value}; allowed 1 to {limit}")
 
 
-Spec = GemmSpec | MlpSpec | FfnSpec | MhaSpec | ModelSpec
 FamilySpec = GemmSpec | MlpSpec | FfnSpec | MhaSpec
+NetworkSpec = ModelSpec | DecoderSpec | VisionSpec
+Spec = FamilySpec | NetworkSpec
+
+# All published networks by name; each has `layers`.
+NETWORKS = MappingProxyType({**MODELS, **DECODERS, **VISION})
 
 SPEC_TYPES: MappingProxyType[str, type[FamilySpec]] = MappingProxyType(
     dict(zip(FAMILIES, (GemmSpec, MlpSpec, FfnSpec, MhaSpec), strict=True))

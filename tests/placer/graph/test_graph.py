@@ -61,6 +61,25 @@ def test_work_of_products_with_heads_and_transposes() -> None:
     assert graph.macs(ops["gradient"]) == 5 * 5 * (3 * 4)
 
 
+def test_weights_and_work_of_a_stack_of_products() -> None:
+    b = GraphBuilder()
+    x = b.split_heads(b.load((4, 15)), 3)
+    y = b.linear(x, 7, "product", stacked=True)
+    b.store(b.linear(y, 5, "back", "product.weight", transposed_weight=True, stacked=True))
+    graph = b.build("stack", "test")
+    assert graph.weights == {"product.weight": (3, 5, 7)}
+    assert graph.total_macs == 2 * 3 * 4 * 5 * 7
+
+
+def test_a_constant_is_a_weight_that_is_read_as_a_tensor() -> None:
+    b = GraphBuilder()
+    table = b.constant((4, 6), weight="table")
+    b.store(b.add(table, b.constant((4, 6), weight="table")))
+    graph = b.build("table", "test")
+    assert graph.weights == {"table": (4, 6)} and graph.tensors[table].shape == (4, 6)
+    assert from_json(to_json(graph)) == graph
+
+
 def test_a_tensor_with_heads() -> None:
     graph = build(MhaSpec(16, 32, 2))
     scores = graph.tensors["mha.scores"]
@@ -81,6 +100,21 @@ BAD_SHAPES: dict[str, ShapeCase] = {
     "slice": (lambda b: b.slice(b.load((2, 6)), 4, 7, "bad"), "stop=7 <= 6"),
     "empty_slice": (lambda b: b.slice(b.load((2, 6)), 4, 4, "bad"), "start=4 < stop=4"),
     "softmax": (lambda b: b.softmax(b.load((2, 6)), True, "bad"), "as many rows as columns"),
+    "multiply": (lambda b: b.multiply(b.load((2, 6)), b.load((1, 6)), "bad"), "or 1 column"),
+    "multiply_heads": (lambda b: b.multiply(b.load((2, 6)), b.load((3, 2, 6)), "bad"), "one matrix for all heads"),
+    "rotary_odd": (lambda b: b.rotary(b.load((2, 5)), b.load((2, 5)), b.load((2, 5)), name="bad"), "d even"),
+    "rotary_rows": (lambda b: b.rotary(b.load((2, 4)), b.load((2, 4)), b.load((1, 4)), name="bad"), "[rows, d]"),
+    "stacked": (lambda b: b.linear(b.load((2, 4)), 3, "bad", stacked=True), "[heads, rows, columns]"),
+    "repeat_heads": (lambda b: b.repeat_heads(b.load((2, 4)), 3, "bad"), "[heads, rows, columns]"),
+    "sum_heads": (lambda b: b.sum_heads(b.load((4, 2, 2)), 3, "bad"), "multiple of repeats=3"),
+    "concat_rows": (lambda b: b.concat_rows(b.load((2, 6)), b.load((2, 5)), name="bad"), "heads and columns"),
+    "slice_rows": (lambda b: b.slice_rows(b.load((2, 6)), 1, 3, "bad"), "stop=3 <= 2 rows"),
+    "rows_to_heads": (lambda b: b.rows_to_heads(b.load((2, 6)), 4, "bad"), "multiple of heads=4"),
+    "heads_to_rows": (lambda b: b.heads_to_rows(b.load((6, 2, 3)), 3, "bad"), "[rows * heads, 1, columns]"),
+    "top_k": (lambda b: b.top_k(b.load((2, 6)), 7, "bad"), "top=7 <= experts"),
+    "dispatch": (lambda b: b.dispatch(b.load((3, 6)), b.load((3, 2)), 2, 1, "bad"), "expert=2 < experts"),
+    "capacity": (lambda b: b.dispatch(b.load((3, 6)), b.load((3, 2)), 1, 4, "bad"), "capacity=4 <= rows"),
+    "combine": (lambda b: b.combine(b.load((3, 2)), b.load((2, 6)), name="bad"), "for each expert"),
     "columns": (lambda b: b.linear(b.load((2, 6)), -1, "bad"), "sizes from 1"),
     "load_rank": (lambda b: b.load((2, 3, 4, 5), "bad"), "rank 2 or 3"),
     "load_zero": (lambda b: b.load((2, 0), "bad"), "sizes from 1"),
@@ -253,6 +287,9 @@ def _without(path: list[Any], key: str) -> str:
         (_change(["ops", 1, "colour"], 1), r"unknown fields \['colour'\]"),
         (_change(["ops", 1, "attributes", "columns"], 64.0), "columns must be int, got 64.0"),
         (_change(["ops", 1, "attributes", "columns"], True), "columns must be int, got True"),
+        (_change(["ops", 1, "attributes", "image"], 3), "image must be list, got 3"),
+        (_change(["ops", 1, "attributes", "image"], [3, 2.5]), "image must be int, got 2.5"),
+        (_change(["ops", 1, "attributes", "image"], [3, 2]), "linear has no attribute 'image'"),
         (_change(["ops", 0, "shape"], [2**20, 2**20]), "at most 2147483648 elements"),
         (_change(["ops", 0, "shape"], []), "load needs the attribute 'shape'"),
         (_change(["ops", 0, "name"], "\ud800"), "printable"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
 from placer.base import InputError
-from placer.graph import DataflowGraph, Op, OpKind, compute_values
+from placer.graph import Array, DataflowGraph, Op, OpKind, Shape, Window, compute_values
 from placer.graph.workloads import ModelSpec, build, with_backward
 from placer.graph.workloads.builder import GraphBuilder
 from placer.graph.workloads.specs import FfnSpec, GemmSpec, MhaSpec, MlpSpec, Spec
@@ -160,22 +160,62 @@ def torch_rule(op: Op, inputs: list[Torch], weights: Weights) -> Torch:
             return torch.cat(inputs, dim=-1)
         case OpKind.SLICE:
             return x[..., attributes.start : attributes.stop]
+        case OpKind.MULTIPLY:
+            return torch.mul(*inputs)
+        case OpKind.GAIN:
+            return x * weights[attributes.weight]
+        case OpKind.SILU:
+            return F.silu(x)
+        case OpKind.SIGMOID:
+            return torch.sigmoid(x)
+        case OpKind.TANH:
+            return torch.tanh(x)
+        case OpKind.RMSNORM:
+            return F.rms_norm(x, x.shape[-1:], weights[f"{attributes.weight}.gamma"], attributes.epsilon)
+        case OpKind.ROTARY:
+            return torch_rotary(x, inputs[1], -inputs[2] if attributes.inverse else inputs[2])
+        case OpKind.CONCAT_ROWS:
+            return torch.cat(inputs, dim=-2)
+        case OpKind.SLICE_ROWS:
+            return x[..., attributes.start : attributes.stop, :]
+        case OpKind.REPEAT_HEADS:
+            return x.repeat_interleave(attributes.repeats, dim=0)
+        case OpKind.SUM_HEADS:
+            return torch.stack([part.sum(dim=0) for part in torch.split(x, attributes.repeats)])
         case _:
             raise AssertionError(op.kind)
+
+
+def torch_rotary(x: Torch, cos: Torch, sin: Torch) -> Torch:
+    """Turn each pair as a complex number."""
+    half = x.shape[-1] // 2
+    turned = torch.complex(x[..., :half], x[..., half:]) * torch.complex(cos, sin)[..., :half]
+    return torch.cat((turned.real, turned.imag), dim=-1)
 
 
 def torch_evaluate(graph: DataflowGraph, inputs: Weights, weights: Weights) -> dict[str, Torch]:
     tensors: dict[str, Torch] = {}
     for op in graph.ops:
         arguments = [tensors[name] for name in op.inputs]
-        is_load = op.kind == OpKind.LOAD
-        tensors[op.name] = inputs[op.name] if is_load else torch_rule(op, arguments, weights)
+        if op.kind == OpKind.LOAD:
+            tensors[op.name] = inputs[op.name]
+        elif op.kind == OpKind.CONSTANT:
+            tensors[op.name] = weights[op.attributes.weight]
+        else:
+            tensors[op.name] = torch_rule(op, arguments, weights)
     return tensors
+
+
+def rotary_table(name: str, shape: Shape) -> Array:
+    """Numbers whose halves are equal, as those of cosines and sines are."""
+    rng = np.random.default_rng(list(name.encode()))
+    return np.tile(rng.standard_normal((shape[0], shape[1] // 2)), 2)
 
 
 def assert_agrees_with_autograd(graph: DataflowGraph) -> None:
     step, rng = with_backward(graph), np.random.default_rng(5)
     inputs, weights = random_inputs(step, rng), random_weights(step, rng)
+    weights |= {name: rotary_table(name, shape) for name, shape in step.weights.items() if "table" in name}
     tensors = compute_values(step, inputs, weights)
     torch_inputs, torch_weights = to_torch(inputs), to_torch(weights, requires_grad=True)
     expected = torch_evaluate(graph, torch_inputs, torch_weights)
@@ -248,7 +288,29 @@ ROW_OPS: dict[str, Callable[[GraphBuilder, str, str], str]] = {
     "heads": lambda b, x, y: b.merge_heads(b.softmax(b.split_heads(x, 2))),
     "swap": lambda b, x, y: b.concat(b.slice(x, 5, 8), b.slice(y, 0, 5)),
     "twice": lambda b, x, y: b.slice(b.concat(x, y, x), 6, 14),
+    "multiply": lambda b, x, y: b.multiply(x, y),
+    "multiply_rows": lambda b, x, y: b.multiply(x, b.load((5, 1))),
+    "multiply_heads": lambda b, x, y: b.merge_heads(b.multiply(b.split_heads(x, 2), b.load((5, 4)))),
+    "gain": lambda b, x, y: b.gain(x),
+    "silu": lambda b, x, y: b.multiply(b.silu(x), y),
+    "sigmoid": lambda b, x, y: b.sigmoid(x),
+    "tanh": lambda b, x, y: b.tanh(x),
+    "rmsnorm": lambda b, x, y: b.rmsnorm(x),
+    "rmsnorm_epsilon": lambda b, x, y: b.add_op(OpKind.RMSNORM, x, weight=f"norm_{x}", epsilon=0.3),
+    "rotary": lambda b, x, y: b.rotary(x, *tables(b, 8)),
+    "rotary_heads": lambda b, x, y: b.merge_heads(b.rotary(b.split_heads(x, 2), *tables(b, 4), inverse=True)),
+    "shared_heads": lambda b, x, y: b.merge_heads(
+        b.sum_heads(b.multiply(b.repeat_heads(b.split_heads(x, 2), 2), b.split_heads(b.concat(y, x), 4)), 2)
+    ),
+    "rows": lambda b, x, y: b.slice_rows(b.concat_rows(b.slice_rows(x, 1, 3), y, x), 1, 6),
 }
+
+
+def tables(b: GraphBuilder, columns: int) -> tuple[str, str]:
+    """Cosines and sines of 5 rows."""
+    return b.constant((5, columns), weight=f"cos_table{columns}"), b.constant(
+        (5, columns), weight=f"sin_table{columns}"
+    )
 
 
 STEPS = st.tuples(st.sampled_from(sorted(ROW_OPS)), st.integers(0, 9), st.integers(0, 9))
@@ -267,6 +329,47 @@ def test_random_graphs_agree_with_torch(steps: list[tuple[str, int, int]]) -> No
     for tensor in tensors:
         b.store(tensor)
     assert_agrees_with_autograd(b.build("random", "test"))
+
+
+@pytest.mark.parametrize("kind", sorted(ROW_OPS))
+def test_each_op_agrees_with_torch(kind: str) -> None:
+    b = GraphBuilder()
+    x = b.load((5, 8))
+    b.store(ROW_OPS[kind](b, b.linear(x, 8), b.linear(x, 8)))
+    assert_agrees_with_autograd(with_all_stored(b))
+
+
+def with_all_stored(b: GraphBuilder) -> DataflowGraph:
+    """Store what nobody reads: ops of one input leave the second unused."""
+    for op in list(b.ops):
+        if op.kind != OpKind.STORE and not any(op.name in other.inputs for other in b.ops):
+            b.store(op.name)
+    return b.build("one", "test")
+
+
+IMAGE = Window((2, 3), (2, 2))
+UNTRAINED: dict[str, Callable[[GraphBuilder, str], str]] = {
+    "patches": lambda b, x: b.patches(x, IMAGE),
+    "max_pool": lambda b, x: b.max_pool(x, IMAGE),
+    "average_pool": lambda b, x: b.average_pool(x, IMAGE),
+    "depthwise": lambda b, x: b.depthwise(x, IMAGE),
+    "top_k": lambda b, x: b.top_k(x, 2),
+    "dispatch": lambda b, x: b.dispatch(x, b.load((6, 2)), 0, 3),
+    "combine": lambda b, x: b.combine(b.load((6, 1)), x),
+    "rows_to_heads": lambda b, x: b.rows_to_heads(x, 2),
+    "multiply": lambda b, x: b.multiply(b.load((3, 6, 4)), x),
+    "rotary": lambda b, x: b.rotary(b.load((6, 4)), x, x),
+    "linear": lambda b, x: b.linear(b.split_heads(x, 2), 3, stacked=True),
+}
+
+
+@pytest.mark.parametrize("kind", UNTRAINED)
+def test_training_of_ops_without_a_gradient_is_refused(kind: str) -> None:
+    b = GraphBuilder()
+    b.store(UNTRAINED[kind](b, b.linear(b.load((6, 5)), 4)))
+    name = next(op.name for op in reversed(b.ops) if op.kind == kind)
+    with pytest.raises(InputError, match=f"op '{name}': training of {kind} is not supported"):
+        with_backward(b.build("untrained", "test"))
 
 
 def test_embedding_gathers_rows() -> None:

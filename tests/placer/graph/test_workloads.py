@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 from placer.base import InputError
 from placer.graph import DataflowGraph, OpKind
 from placer.graph.workloads import (
+    DECODERS,
     FAMILIES,
     MODELS,
+    NETWORKS,
+    VISION,
+    DecoderSpec,
     FamilySpec,
     ModelSpec,
+    VisionSpec,
     WorkloadConfig,
     build,
     default_spec,
@@ -205,7 +210,7 @@ def test_training_gets_a_third_of_the_budget_forward() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (WorkloadConfig("cnn"), "unknown workload family 'cnn'; known: gemm, .*, gpt2_xl"),
+        (WorkloadConfig("cnn"), "unknown workload family 'cnn'; known: gemm, .*, gpt2_xl, .*, resnet50"),
         (WorkloadConfig("gemm", heads=2), "heads=2 is set, .* it has: rows, width, columns"),
         (WorkloadConfig("gemm", embedding=False), "no embedding"),
         (WorkloadConfig("gemm", rows=0), "rows=0; allowed 1 to"),
@@ -216,6 +221,15 @@ def test_training_gets_a_third_of_the_budget_forward() -> None:
         (WorkloadConfig("bert_base", layers=13), "layers=13; allowed 1 to 12"),
         (WorkloadConfig("gpt2", sequence=1025), "sequence=1025; allowed 1 to 1024"),
         (WorkloadConfig("gpt2", layers=0), "layers=0; allowed 1 to 12"),
+        (WorkloadConfig("gpt2", decode=True), "decode=true, which only these have: llama3_8b, mixtral_8x7b"),
+        (WorkloadConfig("gpt2", context=8), "context=8 is set, .* it has: layers, sequence"),
+        (WorkloadConfig("llama3_8b", sequence=8193), "sequence=8193; allowed 1 to 8192"),
+        (WorkloadConfig("llama3_8b", decode=True, sequence=4097), "sequence=4097; allowed 1 to 4096"),
+        (WorkloadConfig("llama3_8b", decode=True, context=8192), "context=8192; allowed 1 to 8191"),
+        (WorkloadConfig("llama3_8b", decode=True, training=True), "trained on whole sequences"),
+        (WorkloadConfig("vit_large", sequence=3), "sequence=3 is set, .* it has: layers"),
+        (WorkloadConfig("resnet50", layers=17), "layers=17; allowed 1 to 16"),
+        (WorkloadConfig("resnet50", embedding=False), "no embedding"),
     ],
 )
 def test_configurations_that_make_no_sense(config: WorkloadConfig, message: str) -> None:
@@ -232,19 +246,30 @@ def test_bad_arguments_are_refused() -> None:
         default_spec("gemm", 1_000_000, {"depth": 2})
     with pytest.raises(InputError, match="known models: bert_base"):
         ModelSpec("bert")
+    with pytest.raises(InputError, match="known models: llama3_8b"):
+        DecoderSpec("llama")
+    with pytest.raises(InputError, match="known models: vit_large"):
+        VisionSpec("vit")
     with pytest.raises(InputError, match="width=0"):
         GemmSpec(16, 0, 16)
 
 
 def test_there_is_one_configuration_file_per_workload() -> None:
-    assert {path.stem for path in CONF.glob("*.yaml")} == {*FAMILIES, *MODELS}
+    assert {path.stem for path in CONF.glob("*.yaml")} == {*FAMILIES, *NETWORKS}
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, *MODELS])
+def spec_of_defaults(name: str) -> Spec:
+    if name in DECODERS:
+        return DecoderSpec(name)
+    if name in VISION:
+        return VisionSpec(name)
+    return ModelSpec(name) if name in MODELS else default_spec(name, 1_000_000)
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, *NETWORKS])
 def test_configuration_files_mean_the_defaults(name: str) -> None:
     text = (CONF / f"{name}.yaml").read_text()
     config = WorkloadConfig(**yaml.safe_load(text))
     spec = resolve(config, 1_000_000, np.random.default_rng(0))
-    expected: Spec = ModelSpec(name) if name in MODELS else default_spec(name, 1_000_000)
-    assert spec == expected
+    assert spec == spec_of_defaults(name)
     assert all("#" in line for line in text.splitlines() if line)
