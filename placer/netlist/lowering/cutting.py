@@ -17,7 +17,6 @@ MIN_SAMPLE_CYCLES = 600  # samples are tiles at least this long: shorter ones ar
 MAX_SAMPLE_CYCLES = 8000  # samples of this length and more are slow to simulate
 MIN_TILE_ROWS = 8  # fewer rows than this reload the weights too often
 WEIGHT_SHARE = 0.7  # of the on-chip memory that weights may take
-SWITCH_CYCLES = 2000  # cost of one more section: reconfiguration
 
 
 class TileAxis(Enum):
@@ -184,9 +183,8 @@ def _has_heads_in_columns(graph: DataflowGraph, tensor: str) -> bool:
 def _cost(fabric: Fabric, graph: DataflowGraph, segment: Segment, fill: float) -> float:
     loads, stores = crossing(graph, segment.groups)
     vectors = sum(graph.tensors[n].elements for n in loads | stores) / fabric.elements_per_vector
-    rate = fabric.dram.channels * fabric.dram.burst_vectors / fabric.dram.burst_cycles
     compute = _work_cycles(fabric, graph, segment.groups, fill)
-    return max(compute, vectors / rate) + SWITCH_CYCLES
+    return max(compute, vectors / fabric.dram_vectors_per_cycle) + fabric.switch_cycles
 
 
 def crossing(graph: DataflowGraph, groups: tuple[Group, ...]) -> tuple[set[str], set[str]]:

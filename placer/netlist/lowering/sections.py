@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from placer.base import DoesNotFitError
-from placer.fabric import Fabric
+from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph
 from placer.netlist import Netlist
 from placer.netlist.lowering.cutting import MAX_SAMPLE_CYCLES, Segment, find_segments, section_graph
@@ -32,6 +32,17 @@ class Section:
     samples: int  # per input of the graph: row tiles or groups of heads
     repeats: int  # how many sections of the graph are alike
     ops: tuple[str, ...]  # of the first of them
+    weight_bytes: int  # of the weights that stay on chip while it runs
+    free_bytes: int  # of on-chip memory that its units leave; the next section's weights may go there
+    macs: int  # multiply-accumulates per sample
+
+
+def _section(fabric: Fabric, netlist: Netlist, samples: int, graph: DataflowGraph) -> Section:
+    """Return the section of a netlist that was lowered from `graph`, which is one sample."""
+    weights = sum(unit.bytes for unit in netlist.units if unit.op == "weights")
+    room = fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
+    free = room - sum(unit.bytes for unit in netlist.units)
+    return Section(netlist, samples, 1, tuple(op.name for op in graph.ops), weights, free, graph.total_macs)
 
 
 class _RefusedError(Exception):
@@ -52,7 +63,7 @@ def lower_sections(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_F
     try:
         netlist = lower(fabric, graph, fill)
         if netlist.bound_cycles <= MAX_SAMPLE_CYCLES:
-            return (Section(netlist, 1, 1, tuple(op.name for op in graph.ops)),)
+            return (_section(fabric, netlist, 1, graph),)
     except DoesNotFitError as error:
         log.info("%s: %s", graph.name, error)
 
@@ -97,6 +108,5 @@ def _lower_segments(
                     error.demand, error.limit, "use a larger fabric or a narrower layer",
                 ) from error  # fmt: skip
             raise _RefusedError(segment, error) from error
-        ops = tuple(op.name for op in part.ops)
-        sections[segment.signature] = Section(netlist, segment.tiling.samples, 1, ops)
+        sections[segment.signature] = _section(fabric, netlist, segment.tiling.samples, part)
     return tuple(sections.values())
