@@ -16,4 +16,4 @@ from placer.pipeline.progress import SearchProgress
 from placer.pipeline.report import show_placed, show_simulated, write_placed, write_simulated
 from placer.pipeline.simulating import SimulateConfig, simulate_sections
 from placer.pipeline.source import SectionResult, Source
-from placer.pipeline.time_report import section_values, time_figures, time_table
+from placer.pipeline.time_report import section_values, time_figures, time_table, write_time
