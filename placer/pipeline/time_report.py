@@ -21,6 +21,14 @@ PART_NAMES = {
     "weights": "weights",
     "switch": "switching",
 }
+RESOURCE_NAMES = {  # of `SectionRun.limit`
+    "unit": "compute units",
+    "link": "links",
+    "flow": "round trips of flows",
+    "read port": "read ports",
+    "write port": "write ports",
+    "dram": "DRAM",
+}
 EXPLANATION = (
     "A section runs until the whole batch has passed it. Compute bound: the work of its slowest compute unit. "
     "Congestion: what the simulated period is longer. Filling: the first sample until the pipeline keeps its pace. "
@@ -132,9 +140,10 @@ def limit_of(section: SectionTime) -> str:
     largest = max(PARTS, key=lambda part: float(getattr(section, part)))
     if largest in ("fill", "weights", "switch"):
         return PART_NAMES[largest]
+    resource = RESOURCE_NAMES.get(section.run.limit, section.run.limit)
     if largest == "congestion":
-        return f"congestion ({section.run.limit})"
-    return "compute" if section.run.limit == "unit" else f"compute, then {section.run.limit}"
+        return f"congestion ({resource})"
+    return resource if section.run.limit == "unit" else f"compute units, then {resource}"
 
 
 def time_chapters(time: NetworkTime, name: str, pages: Mapping[str, str] | None = None) -> list[Chapter]:
@@ -176,7 +185,7 @@ def _roofline(time: NetworkTime) -> PageTable:
         [
             str(number), f"{section.macs_per_byte:,.1f}", f"{section.macs_per_cycle:,.0f}",
             f"{section.macs_per_cycle / peak:.1%}", f"{section.whole_macs_per_cycle:,.0f}",
-            limit_of(section), section.run.limit,
+            limit_of(section), RESOURCE_NAMES.get(section.run.limit, section.run.limit),
         ]
         for number, section in enumerate(time.sections)
     ]  # fmt: skip

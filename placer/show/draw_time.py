@@ -6,15 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import fill
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-# Two strong hues for the pace, pale ones for what a larger batch takes away.
-_COLOURS = ("#4393C3", "#B03A1E", "#F3C77B", "#D9B88A", "#AAAAAA")
-_HATCHES = ("", "", "", "///", "")
+# Of the parts of a bar, in their order: colours that also differ in lightness.
+_COLOURS = ("#4393C3", "#B03A1E", "#F3C77B", "#8C6BB1", "#999999")
 _ROOF, _POINT = "#444444", "#B03A1E"
 _WIDTH = 9.0  # inches
 
@@ -49,8 +47,8 @@ def time_figure(bars: Sequence[Bar], parts: Sequence[str], title: str, axis: str
     lefts = [0.0] * len(bars)
     for number, name in enumerate(parts):
         widths = [_length(bar.parts[number]) for bar in bars]
-        colour, hatch = _COLOURS[number % len(_COLOURS)], _HATCHES[number % len(_HATCHES)]
-        axes.barh(rows, widths, 0.72, lefts, color=colour, hatch=hatch, edgecolor="#FFFFFF", linewidth=0.5, label=name)
+        colour = _COLOURS[number % len(_COLOURS)]
+        axes.barh(rows, widths, 0.72, lefts, color=colour, label=name)
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     total = sum(lefts)
     for row, left in enumerate(lefts):
@@ -58,8 +56,8 @@ def time_figure(bars: Sequence[Bar], parts: Sequence[str], title: str, axis: str
         axes.text(left, row, text, va="center", fontsize=8)
     axes.set_yticks(rows, [bar.label for bar in bars], fontsize=8, parse_math=False)
     axes.set(xlabel=axis, xlim=(0, 1.12 * max(lefts, default=0) or 1.0))
-    axes.set_title(title, fontsize=11, parse_math=False)
-    axes.invert_yaxis()
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    axes.set_ylim(len(bars) - 0.4, -0.6)  # the first on top
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
@@ -113,14 +111,11 @@ def _draw_roof(axes: Axes, shown: Sequence[RoofPoint], peak: float, dram_rate: f
     ridge = peak / dram_rate
     xs = [p.macs_per_byte for p in shown if math.isfinite(p.macs_per_byte)]
     left, right = min([*xs, ridge]) / 2, max([*xs, ridge]) * 2
-    lowest = min([y for p in shown for y in (p.macs_per_cycle, p.whole_macs_per_cycle)] + [peak / 10])
-    axes.loglog([left, ridge, right], [left * dram_rate, peak, peak], color=_ROOF, linewidth=1.6, zorder=1)
+    lowest = min([y for p in shown for y in (p.macs_per_cycle, p.whole_macs_per_cycle)] + [peak / 2]) / 3
+    roofs = f"roofs: DRAM {dram_rate:,.0f} bytes per cycle, compute {peak:,.0f} MACs per cycle"
+    axes.loglog([left, ridge, right], [left * dram_rate, peak, peak], color=_ROOF, linewidth=1.6, zorder=1, label=roofs)
     axes.axvline(ridge, color=_ROOF, linewidth=0.7, linestyle=":")
-    axes.set(xlim=(left, right), ylim=(lowest / 2, peak * 1.6))
-    words: dict[str, Any] = {"va": "bottom", "fontsize": 8}
-    axes.text(right, peak * 1.04, f"all compute units: {peak:,.0f} MACs per cycle ", ha="right", **words)
-    dram = f" < DRAM roof: {dram_rate:,.0f} bytes per cycle x MACs per byte\n > compute roof"
-    axes.text(ridge, lowest / 1.9, dram, **words)
+    axes.set(xlim=(left, right), ylim=(lowest, peak * 1.6))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
 

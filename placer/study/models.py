@@ -87,11 +87,21 @@ class ModelResult:
         """Return the part of the names of files that tells the network."""
         return ".".join(self.labels)
 
+    @property
+    def name(self) -> str:
+        return name_of(self.workload)
+
 
 def labels_of(workload: WorkloadConfig) -> list[str]:
     """Return network, layers and pass."""
     layers = "all" if workload.layers is None else str(workload.layers)
     return [workload.family, layers, "training" if workload.training else "forward"]
+
+
+def name_of(workload: WorkloadConfig) -> str:
+    """Return how texts call it."""
+    network, layers, way = labels_of(workload)
+    return f"{network} {way}" if workload.layers is None else f"{network} {way}, layers: {layers}"
 
 
 def workloads(config: ModelsConfig) -> list[WorkloadConfig]:
@@ -114,7 +124,7 @@ def measure_model(config: ModelsConfig, workload: WorkloadConfig, console: Conso
         for number, section in enumerate(lower_sections(fabric, graph))
     ]
     folder = config.output / "jobs"
-    with counting_bar(console, " ".join(labels_of(workload))) as on_progress:
+    with counting_bar(console, name_of(workload)) as on_progress:
         runs = run_jobs(
             jobs, place_section, folder, decode=lambda values: SectionRun(**values), workers=config,
             on_progress=on_progress,
@@ -164,7 +174,7 @@ def write(config: ModelsConfig, results: list[ModelResult], misfits: list[str], 
     table = Table(HEADER, [summary_row(result) for result in results])
     parts: list[str | Table] = [INTRODUCTION, table, *misfits]
     for result in results:
-        name, stem = " ".join(result.labels), result.stem
+        name, stem = result.name, result.stem
         parts.append(f"## {name}")
         parts += [f"![Time by section of {name}](time.{stem}.png)", f"![Roofline of {name}](roofline.{stem}.png)"]
     write_report(config.output, "models.md", TITLE, command, parts, numbers=[section_table(results)])
@@ -182,7 +192,7 @@ def main(config: DictConfig) -> None:
     results: list[ModelResult] = []
     misfits: list[str] = []
     for workload in workloads(settings):
-        name = " ".join(labels_of(workload))
+        name = name_of(workload)
         try:
             result = measure_model(settings, workload, console)
         except DoesNotFitError as error:

@@ -149,9 +149,9 @@ def test_dram_traffic_is_that_of_loads_and_stores() -> None:
 @pytest.mark.parametrize(
     ("changes", "limit"),
     [
-        ({}, "compute"),
-        ({"limit": "link"}, "compute, then link"),
-        ({"cycles_per_sample": 400.0, "limit": "read port"}, "congestion (read port)"),
+        ({}, "compute units"),
+        ({"limit": "link"}, "compute units, then links"),
+        ({"cycles_per_sample": 400.0, "limit": "read port"}, "congestion (read ports)"),
         ({"weight_bytes": 10**9}, "weights"),
         ({"bound_cycles": 1, "cycles_per_sample": 1.0}, "switching"),
         ({"first_sample_cycles": 10**6}, "filling"),
