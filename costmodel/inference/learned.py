@@ -31,8 +31,8 @@ from placer.fabric import Fabric, fabric_of
 from placer.netlist import Netlist
 
 # A model does not see rates and latencies: it learned their effect, so they must be the same again.
-# These only say how much there is of everything.
-_SIZES = ("name", "columns", "rows", "ports_per_side", "dram.channels")
+# These only say how much there is of everything, or matter only to whole networks.
+_SIZES = ("name", "columns", "rows", "ports_per_side", "clock_mhz", "switch_cycles", "dram.channels")
 
 
 class LearnedCost:

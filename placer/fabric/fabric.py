@@ -18,6 +18,8 @@ from placer.base import InputError, IntArray
 
 MAX_VALUE = 4096  # of any rate, latency or size but the memory capacity
 MAX_CAPACITY = 1 << 30  # bytes of a memory unit
+MAX_CLOCK_MHZ = 100_000
+MAX_SWITCH_CYCLES = 1_000_000_000
 PRODUCT = "matmul"  # name in `ops` of all matrix products
 
 
@@ -119,6 +121,8 @@ class Fabric:
     vector_bytes: int = 64
     element_bytes: int = 4
     ports_per_side: int = -1  # DRAM ports on each of the two sides; -1: one per row
+    clock_mhz: int = 1000  # cycles per microsecond, for times in milliseconds only; 0: unknown
+    switch_cycles: int = 2000  # reconfiguration from one section of a network to the next
     link: LinkSpec = field(default_factory=LinkSpec)
     local: LocalSpec = field(default_factory=LocalSpec)
     compute: ComputeSpec = field(default_factory=ComputeSpec)
@@ -136,6 +140,20 @@ class Fabric:
     @property
     def num_ports_per_side(self) -> int:
         return self.rows if self.ports_per_side < 0 else self.ports_per_side
+
+    @property
+    def dram_vectors_per_cycle(self) -> float:
+        """Return the most that all DRAM channels together can move."""
+        return self.dram.channels * self.dram.burst_vectors / self.dram.burst_cycles
+
+    @property
+    def dram_bytes_per_cycle(self) -> float:
+        return self.dram_vectors_per_cycle * self.vector_bytes
+
+    @property
+    def peak_macs_per_cycle(self) -> int:
+        """Return the multiply-accumulates of all compute units, each busy in every cycle."""
+        return self.num_sites(SiteKind.COMPUTE) * self.compute.macs_per_cycle
 
     @cached_property
     def topology(self) -> Topology:
@@ -259,7 +277,10 @@ def _validate(fabric: Fabric) -> None:
         )
     if fabric.num_ports_per_side > fabric.rows:
         raise InputError(f"{where}: ports_per_side={fabric.ports_per_side} is more than rows={fabric.rows}")
-    for name, low, high in (("columns", 2, 64), ("rows", 2, 64), ("element_bytes", 1, 8)):
+    for name, low, high in (
+        ("columns", 2, 64), ("rows", 2, 64), ("element_bytes", 1, 8),
+        ("clock_mhz", 0, MAX_CLOCK_MHZ), ("switch_cycles", 0, MAX_SWITCH_CYCLES),
+    ):  # fmt: skip
         value = getattr(fabric, name)
         if not low <= value <= high:
             raise InputError(f"{where}: {name}={value} is out of range; allowed {low} to {high}")

@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from placer.annealing import Round
+from placer.pipeline.network_time import NetworkTime
 from placer.pipeline.placing import Judged, PlaceConfig, PlacedSection
 from placer.pipeline.simulating import SimulateConfig
-from placer.pipeline.source import SectionResult
+from placer.pipeline.source import SectionResult, Source
+from placer.pipeline.time_report import time_chapters
 from placer.show import curve_figure
 from placer.show.html import Cell, Chapter, Folded, Frame, Page, PageTable, Text, picture_of, placement_sections
 
 MAX_CURVE_ROWS = 60  # of the table beside the picture
 
 
-def simulated_page(config: SimulateConfig, result: SectionResult, command: str) -> Page:
-    """Return everything about one section of a graph: placement and simulation."""
+def simulated_page(config: SimulateConfig, result: SectionResult, command: str, more: Sequence[Chapter] = ()) -> Page:
+    """Return everything about one section of a graph: placement and simulation; `more` goes to the end."""
     fabric, netlist = config.fabric, result.section.netlist
     frame = Frame(f"placement: {config.placement}", result.decision)
     sections = placement_sections(fabric, netlist, result.measurement, [frame])
     title, subtitle = f"{netlist.name} on {fabric.name}", f"Simulated, seed {config.seed}"
-    return Page(title, subtitle, command, asdict(config), sections)
+    return Page(title, subtitle, command, asdict(config), [*sections, *more])
 
 
-def placing_page(config: PlaceConfig, placed: PlacedSection, command: str) -> Page:
-    """Return everything about one section of a graph: placement, search, prediction."""
+def placing_page(config: PlaceConfig, placed: PlacedSection, command: str, more: Sequence[Chapter] = ()) -> Page:
+    """Return everything about one section of a graph: placement, search, prediction; `more` goes to the end."""
     fabric, netlist = config.fabric, placed.section.netlist
     sections = placement_sections(fabric, netlist, placed.measurement, _frames(placed))
     subtitle = f"Placed by simulated annealing with the cost model {config.cost.name!r}, seed {config.seed}"
     sections[2:2] = [_search(placed)]
     sections[1:1] = [_predicted(config, placed)]
     title = f"{netlist.name} on {fabric.name}"
-    return Page(title, subtitle, command, asdict(config), sections)
+    return Page(title, subtitle, command, asdict(config), [*sections, *more])
+
+
+def total_page(config: Source, time: NetworkTime, name: str, pages: Mapping[str, str], command: str) -> Page:
+    """Return everything about a network of several sections; `pages` are those of the sections, by netlist."""
+    num_all = sum(section.run.repeats for section in time.sections)
+    subtitle = f"The whole network: {num_all} sections, {len(time.sections)} of them distinct; batch of {time.batch}"
+    chapters = time_chapters(time, name, pages)
+    return Page(f"{name} on {config.fabric.name}", subtitle, command, asdict(config), chapters)
 
 
 def _frames(placed: PlacedSection) -> list[Frame]:

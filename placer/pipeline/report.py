@@ -17,14 +17,24 @@ from placer.base import Table, file_name, finite, make_folder, plain, write_atom
 from placer.decision.routing import save_decision
 from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist
-from placer.pipeline.page import placing_page, simulated_page
+from placer.pipeline.network_time import NetworkTime, time_of
+from placer.pipeline.page import placing_page, simulated_page, total_page
 from placer.pipeline.placing import Judged, PlaceConfig, PlacedSection
 from placer.pipeline.simulating import SimulateConfig
 from placer.pipeline.source import SectionResult, Source
+from placer.pipeline.time_report import (
+    section_time_to_dict,
+    time_chapters,
+    time_facts,
+    time_table,
+    time_to_dict,
+    write_time,
+)
 from placer.show import draw_curve, draw_placement
+from placer.show.html import Chapter
 from placer.simulation import Measurement, UnitTime
 
-RESULT_SCHEMA = 1
+RESULT_SCHEMA = 2
 NUM_STALLS = 5  # units listed in the summary
 NUM_REASONS = 3  # for refused moves, listed in the summary
 
@@ -41,6 +51,7 @@ def show_simulated(config: SimulateConfig, results: Sequence[SectionResult], con
             "throughput": lambda result: f"{result.measurement.throughput:.3f}",
         }
         _show_model(results, columns, console)
+    _show_time(time_of(config.fabric, results, config.batch), console)
 
 
 def _show_simulated(fabric: Fabric, result: SectionResult, console: Console) -> None:
@@ -90,7 +101,9 @@ def show_placed(config: PlaceConfig, placed: Sequence[PlacedSection], console: C
             "result": lambda one: f"{one.measurement.throughput:.3f}",
         }
         caption = "start, result: simulated throughput"
-        _show_model(placed, columns, console, caption, not placed[-1].is_interrupted)
+        _show_model(placed, columns, console, caption)
+    if not placed[-1].is_interrupted:
+        _show_time(time_of(config.fabric, placed, config.batch), console)
 
 
 def _show_placed(config: PlaceConfig, placed: PlacedSection, console: Console) -> None:
@@ -135,47 +148,49 @@ def _reasons(search: AnnealResult) -> str:
 
 
 def _show_model(
-    results: Sequence[R],
-    columns: dict[str, Callable[[R], str]],
-    console: Console,
-    caption: str | None = None,
-    is_complete: bool = True,
+    results: Sequence[R], columns: dict[str, Callable[[R], str]], console: Console, caption: str | None = None
 ) -> None:
     """Print a row for each section; a caption goes with numbers to the right."""
     # The numbers keep their width; on a narrow terminal a long name goes on in the next line.
     justify: Literal["left", "right"] = "left" if caption is None else "right"
-    names = ("alike", "samples", *columns, "cycles in all")
+    names = ("alike", "samples", *columns)
     numbers = [Column(name, no_wrap=True, justify=justify) for name in names]
     table = ScreenTable(Column("section", overflow="fold"), *numbers, caption=caption)
     for result in results:
         section = result.section
         table.add_row(
             section.netlist.name, str(section.repeats), str(section.samples),
-            *(tell(result) for tell in columns.values()), f"{result.cycles_per_input:,.0f}",
+            *(tell(result) for tell in columns.values()),
         )  # fmt: skip
     console.print(table)
-    if is_complete:
-        console.print(f"model: {_cycles_per_input(results):,.0f} cycles per input")
 
 
-def _cycles_per_input(results: Sequence[SectionResult]) -> float:
-    return sum(result.cycles_per_input for result in results)
+def _show_time(time: NetworkTime, console: Console) -> None:
+    """Print the time of the whole network, and where it goes by section if there are several."""
+    if len(time.sections) > 1:
+        console.print(time_table(time).screen())
+    console.print(_grid(time_facts(time)))
 
 
 def write_simulated(config: SimulateConfig, results: list[SectionResult], command: str) -> None:
     """Write a result; a decision, pictures and a page per section; the fabric is in every name."""
     make_folder(config.output)
+    time = time_of(config.fabric, results, config.batch)
+    more = _write_time(config, results, time, command)
     for result in results:
-        _write_section(config, result, simulated_page(config, result, command).to_html())
+        _write_section(config, result, simulated_page(config, result, command, more).to_html())
     head = {"placement": config.placement, "routing": config.routing}
-    _write_summary(config, head, _cycles_per_input(results), map(_simulated_to_dict, results))
+    _write_summary(config, head, time, map(_simulated_to_dict, results))
 
 
 def write_placed(config: PlaceConfig, placed: Sequence[PlacedSection], command: str) -> None:
     """Write a result, and a decision, a curve, pictures and a page per section."""
     make_folder(config.output)
+    is_interrupted = placed[-1].is_interrupted
+    time = None if is_interrupted else time_of(config.fabric, placed, config.batch)
+    more = [] if time is None else _write_time(config, placed, time, command)
     for one in placed:
-        page = placing_page(config, one, command).to_html(is_interrupted=one.is_interrupted)
+        page = placing_page(config, one, command, more).to_html(is_interrupted=one.is_interrupted)
         stem = _write_section(config, one, page)
         curve = one.search.best.result.curve
         rows = [[str(value) for value in astuple(point)] for point in curve]
@@ -183,15 +198,33 @@ def write_placed(config: PlaceConfig, placed: Sequence[PlacedSection], command: 
         write_atomic(f"{stem}.curve.csv", table.csv())
         for suffix in ("png", "svg"):
             draw_curve(curve, Path(f"{stem}.curve.{suffix}"), one.section.netlist.name)
-    is_interrupted = placed[-1].is_interrupted
     head = {"cost": config.cost.name, "is_interrupted": is_interrupted}
-    cycles = float("nan") if is_interrupted else _cycles_per_input(placed)
-    _write_summary(config, head, cycles, map(_placed_to_dict, placed), {"config": asdict(config)})
+    _write_summary(config, head, time, map(_placed_to_dict, placed), {"config": asdict(config)})
+
+
+def _write_time(config: Source, results: Sequence[SectionResult], time: NetworkTime, command: str) -> list[Chapter]:
+    """Write values and pictures of the whole time, and a page of several sections.
+
+    Return the chapters about it for the page of an only section.
+    """
+    fabric, netlists = config.fabric, [result.section.netlist for result in results]
+    name = netlists[0].name if len(results) == 1 else netlists[0].name.rpartition(".")[0]
+    write_time(config.output, file_name(fabric.name), time, name)
+    if len(results) == 1:
+        return time_chapters(time, name)
+    pages = {netlist.name: f"{_stem(fabric, netlist)}.html" for netlist in netlists}
+    page = total_page(config, time, name, pages, command).to_html()
+    write_atomic(config.output / file_name(f"total.{fabric.name}.html"), page)
+    return []
+
+
+def _stem(fabric: Fabric, netlist: Netlist) -> str:
+    return file_name(f"{netlist.name}.{fabric.name}")
 
 
 def _write_section(config: Source, result: SectionResult, page: str) -> Path:
     fabric, netlist = config.fabric, result.section.netlist
-    stem = config.output / file_name(f"{netlist.name}.{fabric.name}")
+    stem = config.output / _stem(fabric, netlist)
     save_decision(Path(f"{stem}.decision.json"), fabric, netlist, result.decision)
     for suffix in ("png", "svg"):
         draw_placement(
@@ -205,17 +238,22 @@ def _write_section(config: Source, result: SectionResult, page: str) -> Path:
 def _write_summary(
     config: Source,
     head: dict[str, Any],
-    cycles: float,
+    time: NetworkTime | None,
     sections: Iterable[dict[str, Any]],
     more: dict[str, Any] | None = None,
 ) -> None:
+    told = list(sections)
+    if time is not None:
+        told = [
+            entry | {"time": section_time_to_dict(section)} for entry, section in zip(told, time.sections, strict=True)
+        ]
     summary = {
         "schema": RESULT_SCHEMA,
         "fabric": config.fabric.name,
         "seed": config.seed,
         **head,
-        "cycles_per_input": finite(cycles),
-        "sections": list(sections),
+        **time_to_dict(time),
+        "sections": told,
         **(more or {}),
     }
     path = config.output / file_name(f"result.{config.fabric.name}.json")

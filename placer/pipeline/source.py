@@ -30,6 +30,7 @@ class Source(Settings):
     input_shape: tuple[int, ...] | None = None
     input_kind: InputKind = InputKind.NUMBERS
     fill: Fill
+    batch: Count
     sample_cycles: Count
     seed: Whole
     output: Path
@@ -67,9 +68,3 @@ class SectionResult:
     section: Section
     decision: Decisions
     measurement: Measurement
-
-    @property
-    def cycles_per_input(self) -> float:
-        """Return the cycles per input of the graph that all sections of this kind take."""
-        section = self.section
-        return section.repeats * section.samples * self.measurement.cycles_per_sample

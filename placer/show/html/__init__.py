@@ -6,6 +6,6 @@
 
 from placer.show.html.box_view import Arrow, Box, BoxView
 from placer.show.html.fabric_view import Frame
-from placer.show.html.page import Cell, Chapter, Folded, Image, Page, PageTable, Text, picture_of
+from placer.show.html.page import Cell, Chapter, Folded, Image, Link, Page, PageTable, Text, picture_of
 from placer.show.html.placement import placement_sections
 from placer.show.html.report_page import report_page

@@ -61,7 +61,15 @@ class Shares:
     shares: tuple[float, ...]
 
 
-Cell = str | float | Shares  # int included
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A cell that leads to a page beside this one."""
+
+    text: str
+    file: str  # its name
+
+
+Cell = str | float | Shares | Link  # int included
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def cutting_rules(
 ) -> Iterator[None]:
     """Other constants for where to cut: graphs small enough to evaluate would not be cut."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cutting, "SWITCH_CYCLES", switch_cycles)
+        patch.setattr(Fabric, "switch_cycles", property(lambda fabric: switch_cycles))  # a fabric refuses one below 0
         patch.setattr(cutting, "MIN_SAMPLE_CYCLES", min_sample_cycles)
         patch.setattr(cutting, "MAX_SAMPLE_CYCLES", max_sample_cycles)
         patch.setattr(sections, "MAX_SAMPLE_CYCLES", max_sample_cycles)

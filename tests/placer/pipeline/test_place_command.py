@@ -87,6 +87,7 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes most of the time of a small run."""
     monkeypatch.setattr("placer.pipeline.report.draw_placement", lambda *args, **kwargs: None)
     monkeypatch.setattr("placer.pipeline.report.draw_curve", lambda *args, **kwargs: None)
+    monkeypatch.setattr("placer.pipeline.report.write_time", lambda *args: None)
 
 
 def test_the_configuration_has_the_defaults_of_the_library() -> None:
@@ -111,7 +112,8 @@ def test_waiting_starts_share_the_time_limit() -> None:
 
 def test_it_writes_all_files(good_run: Path) -> None:
     pictures = {f"{STEM}{part}.{kind}" for part in ("", ".curve") for kind in ("png", "svg")}
-    others = {f"{STEM}.decision.json", f"{STEM}.curve.csv", "result.small.json", f"{STEM}.html"}
+    pictures |= {f"{name}.small.{kind}" for name in ("time", "roofline") for kind in ("png", "svg")}
+    others = {"time.small.csv", f"{STEM}.decision.json", f"{STEM}.curve.csv", "result.small.json", f"{STEM}.html"}
     assert {path.name for path in good_run.iterdir()} == pictures | others
     assert (good_run / f"{STEM}.curve.png").read_bytes().startswith(b"\x89PNG")
     assert "temperature" in (good_run / f"{STEM}.curve.svg").read_text(encoding="utf-8")
@@ -126,7 +128,9 @@ def test_the_result_tells_start_and_end(good_run: Path) -> None:
     assert section["result"]["throughput"] > section["start"]["throughput"]
     tried = sum(section["accepted"].values()) + sum(section["refused"].values())
     assert section["moves"] == tried
-    assert result["cycles_per_input"] == section["result"]["cycles_per_sample"]
+    assert result["cycles_per_input"] == section["time"]["cycles_per_input"]
+    assert section["time"]["bound"] + section["time"]["congestion"] == section["result"]["cycles_per_sample"]
+    assert 0 < result["share_of_peak"] < 1
     assert result["config"]["effort"] == 0.02
     assert result["config"]["fabric"]["name"] == "small"
 
@@ -261,9 +265,12 @@ def test_sections_are_placed_in_turn(capsys: pytest.CaptureFixture[str], tmp_pat
     result = read_result(tmp_path)
     sections = result["sections"]
     assert len(sections) > 1
-    total = sum(s["repeats"] * s["samples"] * s["result"]["cycles_per_sample"] for s in sections)
+    total = sum(s["time"]["cycles_per_input"] for s in sections)
+    steady = sum(s["repeats"] * s["samples"] * s["result"]["cycles_per_sample"] for s in sections)
+    assert total > steady
     assert result["cycles_per_input"] == pytest.approx(total)
-    assert f"model: {total:,.0f} cycles per input" in done.out
+    assert f"{total:,.0f} (batch of 32)" in done.out
+    assert f"{sections[0]['netlist']}.small.html" in (tmp_path / "total.small.html").read_text(encoding="utf-8")
     warm = next(tmp_path.glob("*.decision.json"))
     done = run(capsys, *case, f"warm_start={warm}", f"output={tmp_path / 'x'}")
     assert_refused(done, f"warm_start={warm}: the graph has {len(sections)} sections", tmp_path / "x")
@@ -299,6 +306,7 @@ def test_ctrl_c_writes_the_best_so_far(
     result = read_result(tmp_path)
     assert result["is_interrupted"]
     assert result["sections"][0]["status"] == "interrupted"
+    assert result["cycles_per_input"] is None
     assert (tmp_path / f"{STEM}.decision.json").is_file()
     assert "Cut off by Ctrl-C" in (tmp_path / f"{STEM}.html").read_text(encoding="utf-8")
 

@@ -68,6 +68,7 @@ def good_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes most of the time of a small run."""
     monkeypatch.setattr("placer.pipeline.report.draw_placement", lambda *args, **kwargs: None)
+    monkeypatch.setattr("placer.pipeline.report.write_time", lambda *args: None)
 
 
 def test_it_prints_period_bound_throughput_and_critical_resource(good_run: Path) -> None:
@@ -83,7 +84,8 @@ def test_it_prints_period_bound_throughput_and_critical_resource(good_run: Path)
 
 def test_it_writes_result_pictures_and_decision(good_run: Path) -> None:
     names = {f"{STEM}.{suffix}" for suffix in ("decision.json", "html", "png", "svg")}
-    names.add("result.small.json")
+    names |= {f"{kind}.small.{suffix}" for kind in ("time", "roofline") for suffix in ("png", "svg")}
+    names |= {"result.small.json", "time.small.csv"}
     assert {path.name for path in good_run.iterdir()} == names
     assert (good_run / f"{STEM}.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (good_run / f"{STEM}.svg").read_text(encoding="utf-8")
@@ -96,7 +98,11 @@ def test_the_result_is_complete_and_finite(good_run: Path) -> None:
     assert (section["netlist"], section["status"]) == (NAME, "steady")
     assert section["throughput"] == section["bound_cycles"] / section["cycles_per_sample"]
     assert 0 < section["throughput"] <= 1
-    assert result["cycles_per_input"] == section["cycles_per_sample"]
+    assert result["batch"] == 32
+    assert result["cycles_per_input"] == section["time"]["cycles_per_input"] > section["cycles_per_sample"]
+    assert sum(result["time"].values()) == pytest.approx(result["cycles_per_input"])
+    assert result["milliseconds_per_input"] * result["inputs_per_second"] == pytest.approx(1000)
+    assert 0 < result["share_of_peak"] < section["throughput"]
     assert section["first_sample_cycles"] <= section["cycles_simulated"]
     assert max(section["link_utilisation"]) <= 1
     for shares in section["unit_time"].values():
@@ -192,9 +198,15 @@ def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     result = read_result(tmp_path)
     assert (done.code, done.err) == (0, "")
     assert len(result["sections"]) > 1
-    total = sum(s["repeats"] * s["samples"] * s["cycles_per_sample"] for s in result["sections"])
+    total = sum(s["time"]["cycles_per_input"] for s in result["sections"])
+    steady = sum(s["repeats"] * s["samples"] * s["cycles_per_sample"] for s in result["sections"])
     assert result["cycles_per_input"] == pytest.approx(total)
-    assert f"model: {total:,.0f} cycles per input" in done.out
+    assert result["time"]["bound"] + result["time"]["congestion"] == pytest.approx(steady)
+    assert f"{total:,.0f} (batch of 32)" in done.out
+    page = (tmp_path / "total.small.html").read_text(encoding="utf-8")
+    for section in result["sections"]:
+        assert f'<a href="{section["netlist"]}.small.html">' in page
+        assert (tmp_path / f"{section['netlist']}.small.html").is_file()
     for section in result["sections"]:
         assert f"│ {section['netlist']} " in done.out  # a whole name in its row, not cut
     monkeypatch.setattr("placer.base.console.FILE_COLUMNS", 80)
@@ -242,12 +254,14 @@ def assert_refused(done: Run, message: str, output: Path) -> None:
         ("workload.family=rnn", "unknown workload family 'rnn'; known: gemm, mlp, ffn, mha"),
         ("workload.rows=0", "gemm: rows=0; allowed 1 to"),
         ("workload.heads=2", "unknown key 'workload.heads'; allowed: columns, family, random"),
-        ("sed=1", "unknown key 'sed'; did you mean 'seed'? allowed: fabric, fill, graph"),
+        ("sed=1", "unknown key 'sed'; did you mean 'seed'? allowed: batch, fabric, fill"),
         ("seed=abc", "seed='abc' has the wrong type; expected int"),
         ("seed=-1", "seed=-1 is out of range; allowed: 0 or more"),
         ("fill=0", "fill=0.0 is out of range; allowed: above 0 up to 1"),
         ("fill=nan", "fill=nan is out of range; allowed: above 0 up to 1"),
         ("fill=1.01", "fill=1.01 is out of range; allowed: above 0 up to 1"),
+        ("batch=0", "batch=0 is out of range; allowed: 1 or more"),
+        ("fabric.clock_mhz=-1", "fabric 'small': clock_mhz=-1 is out of range; allowed 0 to"),
         ("sample_cycles=0", "sample_cycles=0 is out of range; allowed: 1 or more"),
         ("routing=foo", "routing='foo' is no choice; allowed: mixed, negotiated, xy, yx"),
         ("graph=no_such.json", "cannot read no_such.json: No such file or directory"),

@@ -1,49 +1,138 @@
-"""The study of real models, on a small stand-in and from bad input."""
+"""The study of whole networks, on small stand-ins and from bad input."""
 
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from placer.base import DoesNotFitError, make_console
 from placer.base.config import compose_config, run_command, to_dataclass
-from placer.graph.workloads import WorkloadConfig
-from placer.pipeline import SimulateConfig, simulate_sections
-from placer.study.models import HEADER, ModelResult, ModelsConfig, main, measure_model, summary_row, workloads, write
+from placer.cost import Rules
+from placer.fabric import Fabric
+from placer.graph.workloads import MODELS, WorkloadConfig
+from placer.netlist.lowering import Section, lower_sections
+from placer.pipeline import SectionRun, SimulateConfig, network_time, run_of, simulate_sections
+from placer.study import models
+from placer.study.models import HEADER, ModelResult, ModelsConfig, labels_of, main, summary_row, workloads, write
+from placer.study.section_job import SectionJob, place_section
 
-SECTIONS = ("workload.rows=32", "workload.width=32", "workload.heads=2")
+CASE = (
+    "workload=mha",
+    "workload.rows=32",
+    "workload.width=32",
+    "workload.heads=2",
+    "fabric.columns=4",
+    "fabric.rows=4",
+)
 
 
-def test_sections_count_as_often_as_the_model_has_them(tmp_path: Path) -> None:
-    overrides = ["workload=mha", *SECTIONS, "fabric.columns=4", "fabric.rows=4"]
-    sections = simulate_sections(to_dataclass(SimulateConfig, compose_config("simulate", overrides)))
-    result = ModelResult(WorkloadConfig("gpt2_xl", training=True), sections)
+def small_config() -> SimulateConfig:
+    return to_dataclass(SimulateConfig, compose_config("simulate", CASE))
+
+
+def config_of(*overrides: str) -> ModelsConfig:
+    return to_dataclass(ModelsConfig, compose_config("models", overrides))
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[SectionRun]:
+    config = small_config()
+    return [run_of(config.fabric, result) for result in simulate_sections(config)]
+
+
+def test_sections_count_as_often_as_the_network_has_them(tmp_path: Path, runs: list[SectionRun]) -> None:
+    fabric = small_config().fabric
+    often = [replace(run, repeats=3) for run in runs]
+    time = network_time(fabric, often, 8)
+    result = ModelResult(WorkloadConfig("gpt2_xl", training=True), time)
     row = dict(zip(HEADER, summary_row(result), strict=True))
-    assert (row["model"], row["layers"], row["pass"]) == ("gpt2_xl", "48", "training")
-    num_all = sum(s.section.repeats for s in sections)
-    assert len(sections) > 1
-    assert row["sections"] == row["steady"] == f"{len(sections)} ({num_all})"
-    write(tmp_path, [result])
+    assert (row["network"], row["layers"], row["pass"]) == ("gpt2_xl", "all", "training")
+    assert row["sections"] == f"{len(runs)} ({3 * len(runs)})"
+    assert row["cycles per input"] == f"{time.cycles_per_input:,.0f}"
+    shares = [float(str(row[name]).rstrip("%")) for name in ("whole", "simulated", "full bound", "bound")]
+    assert 0 < shares[0] < shares[1] <= shares[2] <= shares[3] < 100
+    lowest = min(run.full_bound_cycles / run.cycles_per_sample for run in runs)
+    assert str(row["lowest section"]).startswith(f"{lowest:.3f} (section ")
+
+    models.write_time(tmp_path, result.stem, time, result.name)
+    write(config_of(f"output={tmp_path}"), [result], ["resnet: does not fit"], "python")
     with open(tmp_path / "models.csv", newline="") as file:
         lines = list(csv.DictReader(file))
-    total = sum(int(line["repeats"]) * int(line["samples"]) * float(line["cycles_per_sample"]) for line in lines)
-    assert float(row["cycles per input"].replace(",", "")) == pytest.approx(total, rel=1e-3)
-    assert {line["status"] for line in lines} == {"steady"}
-    assert len((tmp_path / "models.md").read_text().splitlines()) == 3
+    total = sum(float(line["cycles_per_input"]) for line in lines)
+    assert total == pytest.approx(time.cycles_per_input, rel=1e-4)
+    report = (tmp_path / "models.md").read_text()
+    assert "resnet: does not fit" in report
+    assert "(roofline.gpt2_xl.all.training.png)" in report
+    assert (tmp_path / "models.html").read_text().count("<img") == 2
+
+
+def test_what_was_not_measured_has_no_time(runs: list[SectionRun]) -> None:
+    unknown = [runs[0], replace(runs[1], cycles_per_sample=float("nan"))]
+    row = summary_row(ModelResult(WorkloadConfig("gpt2"), network_time(small_config().fabric, unknown, 8)))
+    assert row[HEADER.index("cycles per input")] == "nan"
+    assert row[HEADER.index("lowest section")] == "nan (section 1)"
 
 
 def test_all_combinations_are_measured() -> None:
-    config = to_dataclass(ModelsConfig, compose_config("models"))
-    found = [(w.family, w.layers, w.training) for w in workloads(config)]
-    assert len(set(found)) == len(found) == 8
+    found = [tuple(labels_of(workload)) for workload in workloads(config_of("layers=[1,null]"))]
+    assert len(set(found)) == len(found) == 4 * len(MODELS)
+
+
+def make_job(seconds: float = 0.2) -> SectionJob:
+    config = small_config()
+    return SectionJob(config.fabric, config.sections()[0], Rules(flow=1.6), seconds, (0, 0))
+
+
+def test_a_section_is_placed_better_than_at_random(runs: list[SectionRun]) -> None:
+    placed = place_section(make_job())
+    assert placed.is_steady
+    assert placed.cycles_per_sample <= runs[0].cycles_per_sample
+    changed = {"cycles_per_sample", "first_sample_cycles", "limit", "is_steady"}
+    assert all(getattr(placed, n) == getattr(runs[0], n) for n in SectionRun.__slots__ if n not in changed)
+
+
+def test_what_a_section_depends_on_is_its_origin() -> None:
+    job = make_job()
+    others = [
+        replace(job, seconds=1.0),
+        replace(job, seed=(0, 1)),
+        replace(job, rules=Rules()),
+        replace(job, fabric=replace(job.fabric, switch_cycles=1)),
+        replace(job, section=replace(job.section, repeats=2)),
+    ]
+    origins = [job.origin(), *(other.origin() for other in others)]
+    assert job.origin() == make_job().origin()
+    assert all(origins.count(origin) == 1 for origin in origins)
 
 
 @pytest.mark.slow
-def test_a_layer_of_a_model_becomes_steady() -> None:
-    config = to_dataclass(ModelsConfig, compose_config("models"))
-    row = summary_row(measure_model(config, WorkloadConfig("bert_base", layers=1, sequence=64)))
-    assert row[HEADER.index("sections")] == row[HEADER.index("steady")]
+def test_a_network_is_measured_once_and_kept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lower_some(fabric: Fabric, graph: Any) -> tuple[Section, ...]:
+        if graph.family == "gpt2":
+            raise DoesNotFitError("anything", 2, 1, "use less")
+        small = small_config()
+        return lower_sections(small.fabric, small.make_graph(), small.fill)
+
+    monkeypatch.setattr(models, "lower_sections", lower_some)
+    command = ["models=[bert_base,gpt2]", "training=[false]", "seconds=0.2", "workers=2"]
+    command += ["fabric=small", "fabric.columns=4", "fabric.rows=4", f"output={tmp_path}"]
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "models", command)
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert "gpt2 forward: does not fit: anything" in out
+    first = (tmp_path / "models.csv").read_bytes()
+    assert (tmp_path / "time.bert_base.all.forward.png").is_file()
+    config = config_of(*command)
+    monkeypatch.setattr(models, "place_section", lambda job: pytest.fail("must not run"))
+    again = models.measure_model(config, workloads(config)[0], make_console())
+    assert models.section_table([again]).csv().encode() == first
 
 
 def test_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,0 +1,214 @@
+"""The whole time of a network: its sections one after the other, for a batch of inputs.
+
+A section runs on the whole fabric until all inputs of the batch have passed it. In cycles per input
+
+    sum over sections of [ switch + weights not yet on chip / DRAM rate
+                           + first sample + (batch * samples - 1) * period ] / batch
+
+Switch and DRAM rate are the fabric's, first sample and period are simulated. What is assumed beyond:
+
+- Weights ahead. While a section runs, the weights of the next one are loaded into the memory that it
+  leaves free (`Section.free_bytes`), in the DRAM time that its loads and stores leave in a period.
+  What finds no room or no time is loaded after the switch, at the full DRAM rate, and costs.
+- Order. Alike sections are listed once, so they are taken to run right after each other, in the
+  listed order. Each has weights of its own, as other layers have.
+- A batch alone. The weights of the first section are loaded before it and cost; nothing stays from
+  the batch before. Gradients of weights stay on chip: what stores them is not part of a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from placer.fabric import Fabric, SiteKind
+from placer.netlist import Netlist
+from placer.pipeline.source import SectionResult
+from placer.simulation import Status, find_critical
+
+DEFAULT_BATCH = 32  # inputs
+PARTS = ("bound", "congestion", "fill", "weights", "switch")  # of the time of a section, in order
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRun:
+    """What the time of a section follows from; plain values, so that it can be a file."""
+
+    name: str
+    first_op: str
+    last_op: str
+    repeats: int  # alike sections of the network
+    samples: int  # per input
+    macs: int  # multiply-accumulates per sample
+    weight_bytes: int
+    free_bytes: int  # on-chip memory for weights of the next section
+    dram_bytes: int  # loads and stores of a sample
+    bound_cycles: float  # per sample: the work of the slowest compute unit
+    full_bound_cycles: float  # per sample: what the netlist asks of any resource
+    full_bound_resource: str
+    first_sample_cycles: float  # nan if none was complete
+    cycles_per_sample: float  # nan if no period was found
+    limit: str  # kind of the resource that is needed most, as it was placed
+    is_steady: bool = True
+
+    @property
+    def work(self) -> int:
+        """Return the multiply-accumulates per input of all alike sections."""
+        return self.repeats * self.samples * self.macs
+
+
+@dataclass(frozen=True, slots=True)
+class SectionTime:
+    """Where the time of all alike sections goes, in cycles per input, and what they move."""
+
+    run: SectionRun
+    bound: float  # work of the slowest compute unit
+    congestion: float  # what the period is longer than that
+    fill: float  # of the pipeline; a little below 0 where one sample alone is faster than the pace
+    weights: float  # loading what was not loaded ahead
+    switch: float
+    weight_bytes_ahead: float  # of all alike sections, per batch: loaded under the section before
+    macs_per_byte: float  # of DRAM traffic, weights of the batch included
+    macs_per_cycle: float  # at the simulated period
+
+    @property
+    def steady(self) -> float:
+        return self.bound + self.congestion
+
+    @property
+    def cycles_per_input(self) -> float:
+        return self.steady + self.fill + self.weights + self.switch
+
+    @property
+    def whole_macs_per_cycle(self) -> float:
+        """Return the rate with filling, weights and switching."""
+        return self.run.work / self.cycles_per_input
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkTime:
+    """The time of a network for a batch, and what it makes of the fabric."""
+
+    fabric: Fabric
+    batch: int
+    sections: tuple[SectionTime, ...]
+
+    @property
+    def cycles_per_input(self) -> float:
+        return sum(section.cycles_per_input for section in self.sections)
+
+    @property
+    def milliseconds_per_input(self) -> float | None:
+        """Return None when the clock of the fabric is not known."""
+        clock = self.fabric.clock_mhz
+        return self.cycles_per_input / (1000 * clock) if clock else None
+
+    @property
+    def inputs_per_second(self) -> float | None:
+        milliseconds = self.milliseconds_per_input
+        return None if milliseconds is None else 1000 / milliseconds
+
+    @property
+    def macs_per_input(self) -> int:
+        return sum(section.run.work for section in self.sections)
+
+    @property
+    def share_of_peak(self) -> float:
+        """Return the share of all multiply-accumulators that is at work, over the whole time."""
+        return self.share_at(self.cycles_per_input)
+
+    def share_at(self, cycles_per_input: float) -> float:
+        """Return the share of the peak if an input took so many cycles."""
+        return self.macs_per_input / (self.fabric.peak_macs_per_cycle * cycles_per_input)
+
+    def part(self, name: str) -> float:
+        """Return one of the `PARTS`, summed over the sections, in cycles per input."""
+        return sum(float(getattr(section, name)) for section in self.sections)
+
+
+def time_of(fabric: Fabric, results: Sequence[SectionResult], batch: int) -> NetworkTime:
+    """Return the time of a network whose sections were placed and simulated."""
+    return network_time(fabric, [run_of(fabric, result) for result in results], batch)
+
+
+def network_time(fabric: Fabric, runs: Sequence[SectionRun], batch: int) -> NetworkTime:
+    """Return the time of sections that run in this order."""
+    before = (None, *runs[:-1])
+    return NetworkTime(
+        fabric, batch, tuple(_section_time(fabric, prior, run, batch) for prior, run in zip(before, runs, strict=True))
+    )
+
+
+def _section_time(fabric: Fabric, before: SectionRun | None, run: SectionRun, batch: int) -> SectionTime:
+    samples, repeats = run.repeats * run.samples, run.repeats
+    ahead = 0.0 if before is None else _bytes_ahead(fabric, before, run, batch)
+    ahead += (repeats - 1) * _bytes_ahead(fabric, run, run, batch)
+    late = repeats * run.weight_bytes - ahead
+    traffic = run.dram_bytes + run.weight_bytes / (batch * run.samples)
+    return SectionTime(
+        run=run,
+        bound=samples * run.bound_cycles,
+        congestion=samples * (run.cycles_per_sample - run.bound_cycles),
+        fill=repeats * (run.first_sample_cycles - run.cycles_per_sample) / batch,
+        weights=late / fabric.dram_bytes_per_cycle / batch,
+        switch=repeats * fabric.switch_cycles / batch,
+        weight_bytes_ahead=ahead,
+        macs_per_byte=run.macs / traffic if traffic else math.inf,
+        macs_per_cycle=run.macs / run.cycles_per_sample,
+    )
+
+
+def _bytes_ahead(fabric: Fabric, before: SectionRun, run: SectionRun, batch: int) -> float:
+    """Return the bytes of a section's weights that are loaded while the one before it runs."""
+    idle = before.cycles_per_sample - before.dram_bytes / fabric.dram_bytes_per_cycle
+    if not idle > 0:  # also where there is no period
+        return 0.0
+    in_time = batch * before.samples * idle * fabric.dram_bytes_per_cycle
+    return min(run.weight_bytes, before.free_bytes, in_time)
+
+
+def run_of(fabric: Fabric, result: SectionResult) -> SectionRun:
+    """Return what the time of a section follows from."""
+    section, measured = result.section, result.measurement
+    netlist, period = section.netlist, measured.cycles_per_sample
+    has_period = math.isfinite(period) and measured.status != Status.DEADLOCK
+    kind = find_critical(fabric, netlist, result.decision, period).kind.value if has_period else "unknown"
+    least_cycles, least_resource = full_bound_of(fabric, netlist)
+    first = measured.first_sample_cycles
+    ops = [unit.name.rpartition(".")[0] or unit.name for unit in netlist.units if unit.kind == SiteKind.COMPUTE]
+    return SectionRun(
+        name=netlist.name,
+        first_op=ops[0],
+        last_op=ops[-1],
+        repeats=section.repeats,
+        samples=section.samples,
+        macs=section.macs,
+        weight_bytes=section.weight_bytes,
+        free_bytes=section.free_bytes,
+        dram_bytes=dram_bytes(fabric, netlist),
+        bound_cycles=netlist.bound_cycles,
+        full_bound_cycles=least_cycles,
+        full_bound_resource=least_resource,
+        first_sample_cycles=math.nan if first < 0 else first,
+        cycles_per_sample=period,
+        limit=kind.replace("_", " "),
+        is_steady=measured.status == Status.STEADY,
+    )
+
+
+def dram_bytes(fabric: Fabric, netlist: Netlist) -> int:
+    """Return the bytes that a sample loads from DRAM and stores to it."""
+    is_port = [unit.kind == SiteKind.PORT for unit in netlist.units]
+    vectors = sum(
+        flow.tokens * (is_port[flow.source] + sum(is_port[t] for t in flow.targets)) for flow in netlist.flows
+    )
+    return vectors * fabric.vector_bytes
+
+
+def full_bound_of(fabric: Fabric, netlist: Netlist) -> tuple[float, str]:
+    """Return the least cycles per sample by any resource, and which it is.
+
+    Only the work of compute units is known so far.
+    """
+    return float(netlist.bound_cycles), "compute"
