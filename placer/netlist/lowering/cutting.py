@@ -6,6 +6,7 @@ slower, for a batch of inputs; plus switching, loading of weights and filling (d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -23,7 +24,7 @@ DEFAULT_BATCH = 32  # inputs that pass a section before the next one is switched
 MAX_SAMPLE_CYCLES = 20000  # samples of this length and more are slow to simulate
 WEIGHT_SHARE = 0.85  # of the on-chip memory that weights may take
 MEMORY_SHARE = 0.9  # of the on-chip memory that weights and activations may take
-WAIT_CYCLES = 80  # that a product waits at the start of a sample: about a round trip
+WAIT_CYCLES = 300  # that a product waits at the start of a sample: about a round trip
 MAX_GROUPS = 24  # of one section
 TILES = (8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256)  # rows of a sample that are tried
 BANDS = (1, 2, 3, 4, 5, 7, 8, 10, 14, 16, 19, 28, 38, 56)  # rows of pixels that are tried
@@ -128,56 +129,60 @@ class Cutter:
         """Return the cycles per input of a segment, inf if memory cannot hold it, and its period."""
         facts, groups = self.facts[start:end], self.groups[start:end]
         sizes = [tiled_size(fact.size, group, tiles, tiling) for fact, group in zip(facts, groups, strict=True)]
+        moved = self._moved(start, end, tiles, tiling)
         try:
-            pace, plans = balance_groups(self.fabric, sizes, self.budget)
+            pace, plans = balance_groups(self.fabric, sizes, self.budget, moved)
         except DoesNotFitError:
             return inf, inf
-        stages, held, moved = self._storage(start, end, tiles, tiling, [plan.inner for plan in plans])
+        stages, held = self._storage(start, end, tiles, tiling, [plan.inner for plan in plans])
         weights = sum(fact.weight_bytes for fact in facts)
         if weights + held > MEMORY_SHARE * self.room and len(groups) > 1:
             return inf, pace
-        period = max(pace + WAIT_CYCLES, moved / self.fabric.dram_vectors_per_cycle)
+        period = pace + WAIT_CYCLES
         first = (stages * FILL_STAGES + 1) * period
         loading = weights / self.fabric.dram_bytes_per_cycle
         total = self.fabric.switch_cycles + loading + first + (self.batch * tiling.samples - 1) * period
         return total / self.batch, period
 
+    def _elements(self, name: str, group: Group | None, tiles: Tiles, tiling: Tiling) -> float:
+        """Return the elements of one sample of a stored tensor, loaded or made by a group."""
+        tensor = self.graph.tensors[name]
+        if group is None:
+            return float(math.prod(load_shape(tensor.shape, tiles, tiling, name)))
+        if group.main.kind == OpKind.WEIGHT_GRAD or tiling.axis == TileAxis.NONE:
+            return float(tensor.elements)
+        if tiling.axis == TileAxis.ROWS:
+            return tensor.elements / tensor.rows * tiling.size
+        return tensor.elements / tiling.samples
+
+    def _moved(self, start: int, end: int, tiles: Tiles, tiling: Tiling) -> float:
+        """Return the vectors that a sample loads and stores."""
+        groups = self.groups[start:end]
+        inside = {op.name for group in groups for op in group.ops}
+        loads = {name for fact in self.facts[start:end] for name in fact.inputs if name not in inside}
+        moved = sum(self._elements(name, None, tiles, tiling) for name in loads)
+        for group in groups:
+            if not self.readers.get(group.output, frozenset()) <= inside:
+                moved += self._elements(group.output, group, tiles, tiling)
+        return moved / self.fabric.elements_per_vector
+
     def _storage(
         self, start: int, end: int, tiles: Tiles, tiling: Tiling, inner: list[int]
-    ) -> tuple[int, float, float]:
-        """Return the stages of a segment, bytes of its activations, and vectors through DRAM per sample."""
-        stage: dict[str, int] = {}
+    ) -> tuple[int, float]:
+        """Return the stages of a segment, and the bytes of its activations."""
+        written: dict[str, int] = {}  # stage
         last_read: dict[str, int] = {}
-        inside = {op.name for group in self.groups[start:end] for op in group.ops}
         elements: dict[str, float] = {}
-        moved = 0.0
-        for position in range(start, end):
-            group, fact = self.groups[position], self.facts[position]
-            begin = 1 + max(stage.get(name, 0) for name in fact.inputs)
-            finish = begin + inner[position - start] - 1
+        for group, fact, parts in zip(self.groups[start:end], self.facts[start:end], inner, strict=True):
+            finish = max(written.get(name, 0) for name in fact.inputs) + parts
             for name in fact.inputs:
                 last_read[name] = max(last_read.get(name, 0), finish)
-                if name not in stage:
-                    shape = load_shape(self.graph.tensors[name].shape, tiles, tiling, name)
-                    stage[name], elements[name] = 0, _product(shape)
-                    moved += elements[name]
-            stage[group.output] = finish
-            output = self.graph.tensors[group.output]
-            size = float(output.elements)
-            if group.main.kind != OpKind.WEIGHT_GRAD and tiling.axis != TileAxis.NONE:
-                size = size / (tiles.extent * tiles.step) * tiling.size if tiling.axis == TileAxis.ROWS else size / tiling.samples
-            elements[group.output] = size
-            if not self.readers.get(group.output, frozenset()) <= inside:
-                moved += size
-        held = sum(size * (1 + max(last_read.get(name, 0) - stage[name], 1)) for name, size in elements.items())
-        return max(stage.values()), held * self.fabric.element_bytes, moved / self.fabric.elements_per_vector
-
-
-def _product(shape: tuple[int, ...]) -> float:
-    found = 1.0
-    for size in shape:
-        found *= size
-    return found
+                if name not in written:
+                    written[name], elements[name] = 0, self._elements(name, None, tiles, tiling)
+            written[group.output] = finish
+            elements[group.output] = self._elements(group.output, group, tiles, tiling)
+        held = sum(size * (1 + max(last_read.get(name, 0) - written[name], 1)) for name, size in elements.items())
+        return max(written.values()), held * self.fabric.element_bytes
 
 
 def _sizes(tiles: Tiles) -> list[int]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from placer.base import DoesNotFitError
 from placer.fabric import Fabric, SiteKind, nearest_hops, round_trip_cycles, window_vectors
-from placer.graph import DataflowGraph
+from placer.graph import SOURCE_KINDS, DataflowGraph, OpKind
 from placer.netlist.lowering.buffers import choose_parts
 from placer.netlist.lowering.draft import Draft, StoredTensor, make_draft
 from placer.netlist.lowering.groups import form_groups
@@ -22,12 +22,15 @@ from placer.netlist.lowering.plan import BufferPlan, GroupPlan, SectionPlan, Til
 from placer.netlist.lowering.regions import vectors, whole
 from placer.netlist.lowering.work import GroupSize, Options, Rates, balance, options_of, rates_of, size_of
 
-DEFAULT_FILL = 0.95  # share of the compute units that the rules may use
-FLOW_RATES = (0.75, 1.0)  # vectors per cycle that a flow may need: what is fair, and the most
+DEFAULT_FILL = 1.0  # share of the compute units that the rules may use
+FLOW_RATES = (0.5, 1.0)  # vectors per cycle that a flow may need: what is fair, and the most
 MIN_FILL = 0.5  # share of the compute units below which flows may need the most
 PORT_SHARE = 0.5  # of the pace that the port of a buffer may be needed for
-FLOW_SHARE = 0.3  # vectors per cycle that a flow into or out of a buffer may need,
+FLOW_SHARE = 0.3  # vectors per cycle that a flow out of a buffer may need,
 REACH_SHARE = 0.5  # and of the rate that its window allows at the shortest distance to its targets
+WRITE_SHARE = 0.2  # vectors per cycle that a flow into a buffer may need, from a compute unit
+LOAD_SHARE = 0.12  # and from DRAM, which is far away
+DRAM_SHARE = 0.45  # of the rate of DRAM that a section may ask for
 EXTRA_PARTS = 40  # more parts than the capacity asks for that are tried
 EXTRA_SLOTS = 1  # more than the stages ask for, where there is room: parts need not march in step
 SLOT_ROOM = 0.6  # of the on-chip memory that may be used before more slots are given
@@ -60,16 +63,22 @@ def group_options(rates: Rates, size: GroupSize, most: int, flow_rate: float) ->
     return options_of(rates, size, most, flow_rate)
 
 
-def balance_groups(fabric: Fabric, sizes: list[GroupSize], budget: int) -> tuple[float, list[GroupPlan]]:
-    """Return the pace and the cuts of some groups that share `budget` compute units."""
+def balance_groups(
+    fabric: Fabric, sizes: list[GroupSize], budget: int, dram_vectors: float
+) -> tuple[float, list[GroupPlan]]:
+    """Return the pace and the cuts of some groups that share `budget` compute units.
+
+    `dram_vectors` pass DRAM per sample: no faster pace than that allows is asked for.
+    """
+    least = dram_vectors / (DRAM_SHARE * fabric.dram_vectors_per_cycle)
     rates = rates_of(fabric)
     for flow_rate in FLOW_RATES:
-        found = balance([group_options(rates, size, budget, flow_rate) for size in sizes], budget)
+        found = balance([group_options(rates, size, budget, flow_rate) for size in sizes], budget, least)
         if found is None:
             raise DoesNotFitError(
                 "compute units", len(sizes), budget, "cut the graph into sections or use a larger fabric"
             )
-        if sum(plan.units for plan in found[1]) >= MIN_FILL * fabric.num_sites(SiteKind.COMPUTE):
+        if found[0] == least or sum(plan.units for plan in found[1]) >= MIN_FILL * fabric.num_sites(SiteKind.COMPUTE):
             break
     return found
 
@@ -84,11 +93,17 @@ def plan_section(
 ) -> SectionPlan:
     """Lay out the graph of one sample. Raises DoesNotFitError when it does not fit."""
     sizes = [size_of(fabric, graph, group) for group in form_groups(graph)]
-    _, groups = balance_groups(fabric, sizes, compute_budget(fabric, fill))
+    _, groups = balance_groups(fabric, sizes, compute_budget(fabric, fill), _dram_vectors(fabric, graph))
     draft = make_draft(fabric, graph, groups)
     weights = [_plan_weights(fabric, draft, number) for number in range(len(draft.weights))]
     buffers = _plan_buffers(fabric, draft, weights)
     return SectionPlan(tiling or Tiling(), tuple(groups), tuple(buffers), tuple(weights))
+
+
+def _dram_vectors(fabric: Fabric, graph: DataflowGraph) -> float:
+    """Return the vectors that a sample loads and stores."""
+    moved = [op.name for op in graph.ops if op.kind in SOURCE_KINDS or op.kind == OpKind.STORE]
+    return sum(graph.tensors[name].elements for name in moved) / fabric.elements_per_vector
 
 
 def _plan_weights(fabric: Fabric, draft: Draft, number: int) -> WeightsPlan:
@@ -153,7 +168,7 @@ def _plan_buffer(
     fewest = -(-size // max(1, slot_vectors))
     cut, _ = choose_parts(
         traffic, fewest, max(fewest + 2, min(most, fewest + EXTRA_PARTS)), slot_vectors,
-        PORT_SHARE * draft.pace, FLOW_SHARE * draft.pace,
+        PORT_SHARE * draft.pace, (WRITE_SHARE if tensor.producers else LOAD_SHARE) * draft.pace,
     )  # fmt: skip
     if not np.any(cut):
         raise DoesNotFitError(

@@ -23,10 +23,11 @@ from placer.graph import PRODUCT_KINDS, WINDOW_KINDS, DataflowGraph, OpKind, win
 from placer.netlist.lowering.groups import ROW_KINDS, Group
 from placer.netlist.lowering.plan import GroupPlan
 
+MAX_PORTS = 24  # read ports over which an operand is taken to be spread
 MAX_INNER = 8  # most parts of a sum: each hands its partial sums to the next one
 VECTOR_SLACK = 1.25  # how much faster than needed units that make no products should be
-INNER_COST = 0.004  # relative time that one more part of a sum is taken to cost
-TRAFFIC_COST = 0.15  # of a vector that passes a link on its way, over a cycle of work of all units
+INNER_COST = 0.001  # relative time that one more part of a sum is taken to cost
+TRAFFIC_COST = 0.1  # cycles of all units that reading a vector and a step of its way count as
 
 
 class GroupSize(NamedTuple):
@@ -41,6 +42,9 @@ class GroupSize(NamedTuple):
     passes: float  # input vectors per output vector of other ops
     can_split_rows: bool
     can_split_columns: bool
+    has_weights: bool  # the right operand of a product is resident, with as many ports as it needs
+    left_cycles: int  # of a read port for each vector of the left operand of a product,
+    right_cycles: int  # and of the right one
 
 
 class Work(NamedTuple):
@@ -71,6 +75,7 @@ def size_of(fabric: Fabric, graph: DataflowGraph, group: Group) -> GroupSize:
     main, output = group.main, graph.tensors[group.output]
     kind, first = main.kind, graph.tensors[main.inputs[0]]
     interval = max(fabric.op_spec(op.kind).cycles_per_vector for op in group.ops)
+    strided = fabric.memory.strided_read_cycles
     passes = 1.0
     if kind in WINDOW_KINDS:
         passes = float(window_of(main).taps)
@@ -90,6 +95,9 @@ def size_of(fabric: Fabric, graph: DataflowGraph, group: Group) -> GroupSize:
         passes=max(1.0, passes),
         can_split_rows=kind not in (OpKind.DISPATCH, OpKind.COMBINE),
         can_split_columns=kind not in ROW_KINDS | {OpKind.ROTARY},
+        has_weights=kind == OpKind.LINEAR,
+        left_cycles=strided if kind == OpKind.WEIGHT_GRAD or main.attributes.transpose_a else 1,
+        right_cycles=1 if kind == OpKind.LINEAR or main.attributes.transpose_b else strided,
     )
 
 
@@ -136,9 +144,11 @@ def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tu
                     if not size.is_product:
                         pace *= VECTOR_SLACK
                     number = heads * rows * columns * inner
-                    # Every distinct operand travels from its buffer to all parts that share it.
-                    trips = work.left_vectors * heads * rows * inner * math.sqrt(columns)
-                    trips += work.right_vectors * heads * columns * inner * math.sqrt(rows)
+                    # Every distinct operand is read once and travels to all parts that share it.
+                    left = work.left_vectors * size.left_cycles * heads * rows * inner
+                    right = work.right_vectors * size.right_cycles * heads * columns * inner
+                    trips = left * (1 + math.sqrt(columns)) + right * (1 + math.sqrt(rows))
+                    pace = max(pace, left / MAX_PORTS, 0 if size.has_weights else right / MAX_PORTS)
                     score = pace * (1 + INNER_COST * (inner - 1)) + TRAFFIC_COST * trips / number
                     if score < scores[number]:
                         scores[number] = score
@@ -174,11 +184,12 @@ def options_of(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> Op
     return Options(units, kept, plans, [-pace for pace in kept])
 
 
-def balance(options: Sequence[Options], budget: int) -> tuple[float, list[GroupPlan]] | None:
+def balance(options: Sequence[Options], budget: int, least: float) -> tuple[float, list[GroupPlan]] | None:
     """Share `budget` units so that the slowest group is as fast as can be: its pace, and all cuts.
 
-    All groups work at the same time on different samples, so the slowest sets the pace. None when
-    there are more groups than units.
+    All groups work at the same time on different samples, so the slowest sets the pace. A pace below
+    `least` is of no use: units that would bring it stay free. None when there are more groups than
+    units.
     """
     if len(options) > budget:
         return None
@@ -194,4 +205,5 @@ def balance(options: Sequence[Options], budget: int) -> tuple[float, list[GroupP
             high = middle
         else:
             low = middle + 1
-    return paces[low], [option.cuts[option.first(paces[low])] for option in options]
+    pace = max(paces[low], least)
+    return pace, [option.cuts[option.first(pace)] for option in options]
