@@ -15,6 +15,10 @@ from matplotlib.ticker import FuncFormatter
 _COLOURS = ("#4393C3", "#B03A1E", "#F3C77B", "#8C6BB1", "#999999")
 _ROOF, _POINT = "#444444", "#B03A1E"
 _WIDTH = 9.0  # inches
+# Of the roofline, in typographic points: its axes, what a label takes, and how far from its point it is at best.
+_AXES_SIZE = (590.0, 325.0)
+_LABEL_WIDTH, _LABEL_HEIGHT, _NEAR = 11.0, 8.5, 11.5
+_LABEL_DEGREES = (0, 45, 90, 135, 180, 225, 315, 270)  # directions in which there may be room, the best first
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +85,14 @@ def roofline_figure(points: Sequence[RoofPoint], peak: float, dram_rate: float, 
     """Return MACs per byte of DRAM traffic against MACs per cycle, under the roofs of both.
 
     A dot is a section at its simulated pace, the ring below it the same with all that is not
-    steady. The caption says what limits each. A section without MACs has no place here.
+    steady. The caption says what limits each. A section without MACs, DRAM traffic or a
+    measured rate has no place here.
     """
-    shown = [p for p in points if p.macs_per_byte > 0 and math.isfinite(p.macs_per_cycle) and p.macs_per_cycle > 0]
+    shown = [
+        p
+        for p in points
+        if all(0 < value < math.inf for value in (p.macs_per_byte, p.macs_per_cycle, p.whole_macs_per_cycle))
+    ]
     caption = fill(roof_caption(shown), 118)
     figure = Figure(figsize=(_WIDTH, 5.2 + 0.17 * len(caption.splitlines())), layout="constrained")
     axes = figure.subplots()
@@ -109,7 +118,7 @@ def roofline_figure(points: Sequence[RoofPoint], peak: float, dram_rate: float, 
 def _draw_roof(axes: Axes, shown: Sequence[RoofPoint], peak: float, dram_rate: float) -> None:
     """Draw both roofs over all points and the ridge where they meet."""
     ridge = peak / dram_rate
-    xs = [p.macs_per_byte for p in shown if math.isfinite(p.macs_per_byte)]
+    xs = [p.macs_per_byte for p in shown]
     left, right = min([*xs, ridge]) / 2, max([*xs, ridge]) * 2
     lowest = min([y for p in shown for y in (p.macs_per_cycle, p.whole_macs_per_cycle)] + [peak / 2]) / 3
     roofs = f"roofs: DRAM {dram_rate:,.0f} bytes per cycle, compute {peak:,.0f} MACs per cycle"
@@ -121,17 +130,40 @@ def _draw_roof(axes: Axes, shown: Sequence[RoofPoint], peak: float, dram_rate: f
 
 
 def _label_points(axes: Axes, shown: Sequence[RoofPoint]) -> None:
-    """Write labels beside the points; points that all but coincide share one."""
-    groups: dict[tuple[int, int], list[RoofPoint]] = {}
-    for point in shown:
-        key = round(12 * math.log10(point.macs_per_byte)), round(16 * math.log10(point.macs_per_cycle))
-        groups.setdefault(key, []).append(point)
-    for group in groups.values():
-        first = group[0]
+    """Write a label beside each point, further away with a line to it where others are in the way."""
+    taken = [_on_page(axes, x, y) for p in shown for x, y in _marks(p)]
+    for point in sorted(shown, key=lambda p: p.macs_per_byte):
+        x, y = _on_page(axes, point.macs_per_byte, point.macs_per_cycle)
+        offset = _free_offset(x, y, taken)
+        taken.append((x + offset[0], y + offset[1]))
+        line = {"arrowstyle": "-", "color": _ROOF, "linewidth": 0.5} if math.hypot(*offset) > _NEAR else None
         axes.annotate(
-            ", ".join(p.label for p in group), (first.macs_per_byte, first.macs_per_cycle), xytext=(6, 3),
-            textcoords="offset points", fontsize=8, parse_math=False,
+            point.label, (point.macs_per_byte, point.macs_per_cycle), xytext=offset, textcoords="offset points",
+            ha="center", va="center", fontsize=8, parse_math=False, arrowprops=line, zorder=5,
         )  # fmt: skip
+
+
+def _marks(point: RoofPoint) -> tuple[tuple[float, float], tuple[float, float]]:
+    x = point.macs_per_byte
+    return (x, point.macs_per_cycle), (x, point.whole_macs_per_cycle)
+
+
+def _free_offset(x: float, y: float, taken: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the nearest offset to (x, y) with room for a label; lengths are in typographic points."""
+    for radius in (_NEAR, *range(18, 120, 8)):
+        for degrees in _LABEL_DEGREES:
+            right, up = (radius * f(math.radians(degrees)) for f in (math.cos, math.sin))
+            if all(abs(x + right - a) > _LABEL_WIDTH or abs(y + up - b) > _LABEL_HEIGHT for a, b in taken):
+                return right, up
+    return _NEAR, _NEAR
+
+
+def _on_page(axes: Axes, x: float, y: float) -> tuple[float, float]:
+    """Return about where a point of both logarithmic axes is, in typographic points."""
+    shares = []
+    for value, (low, high) in ((x, axes.get_xlim()), (y, axes.get_ylim())):
+        shares.append(math.log(value / low) / math.log(high / low))
+    return _AXES_SIZE[0] * shares[0], _AXES_SIZE[1] * shares[1]
 
 
 def roof_caption(points: Sequence[RoofPoint]) -> str:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,13 +26,13 @@ SMALL = load_fabric("small")  # 16 channels of 8 vectors in 8 cycles: 16 vectors
 RATE = 1024
 
 
-def run_with(**changes: float) -> SectionRun:
+def run_with(**changes: Any) -> SectionRun:
     run = SectionRun(
         name="n.0", first_op="a", last_op="b", repeats=1, samples=4, macs=60_000, weight_bytes=0,
         free_bytes=0, dram_bytes=0, bound_cycles=80, full_bound_cycles=90.0, full_bound_resource="compute",
         first_sample_cycles=300, cycles_per_sample=100.0, limit="unit",
     )  # fmt: skip
-    return replace(run, **changes)  # type: ignore[arg-type]
+    return replace(run, **changes)
 
 
 @st.composite
@@ -157,7 +158,7 @@ def test_dram_traffic_is_that_of_loads_and_stores() -> None:
         ({"first_sample_cycles": 10**6}, "filling"),
     ],
 )
-def test_the_largest_part_is_what_limits(changes: dict[str, float], limit: str) -> None:
+def test_the_largest_part_is_what_limits(changes: dict[str, Any], limit: str) -> None:
     time = network_time(SMALL, [run_with(**changes)], 10)
     assert limit_of(time.sections[0]) == limit
 

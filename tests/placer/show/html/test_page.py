@@ -6,6 +6,7 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from placer.annealing import Round
 from placer.annealing.replay import MAX_SNAPSHOTS, Replay
 from placer.decision import Decisions
-from placer.show.html import Arrow, Box, BoxView, Chapter, Folded, Image, Page, PageTable, Text
+from placer.show.html import Arrow, Box, BoxView, Chapter, Folded, Image, Link, Page, PageTable, Text
 from placer.show.html.page import Shares, environment
 from placer.stencil.model import WeightedSum
 from tests.placer.show.html.pages import (
@@ -145,18 +146,27 @@ def test_boxes_escape(text: str, other: str) -> None:
 @given(st.text())
 def test_every_block_escapes(text: str) -> None:
     text = text.replace("\r", "").replace("\0", "")  # which HTML knows no way to write
-    blocks = [Text(text), PageTable(text, [text], [[text, text, Shares((0.5,))]])]
+    blocks = [Text(text), PageTable(text, [text], [[Link(text, text), text, Link(text, text), Shares((0.5,))]])]
     blocks += [Folded(text, [Image(b"x", "image/png", text)])]
     page = page_of(Chapter(text, blocks), title=text, command=text, config={text: text})
     plain = Reader(page_of(Chapter("", [b.__class__(*_emptied(b)) for b in blocks])).to_html())
     assert [tag for tag, _ in Reader(page.to_html()).tags] == [tag for tag, _ in plain.tags]
 
 
+@pytest.mark.parametrize("file", ["javascript:alert(1)", "//example.org/x", "../up.html", "a b%.html"])
+def test_a_link_stays_in_its_folder(file: str) -> None:
+    page = page_of(Chapter("", [PageTable("", [""], [[Link("text", file)]])]))
+    addresses = [attributes["href"] or "" for tag, attributes in Reader(page.to_html()).tags if tag == "a"]
+    (address,) = [address for address in addresses if not address.startswith("#")]
+    assert unquote(address) == file
+    assert not {":", "/"} & set(address)
+
+
 def _emptied(block: Any) -> tuple[Any, ...]:
     if isinstance(block, Text):
         return ("",)
     if isinstance(block, PageTable):
-        return ("", [""], [["", "", Shares((0.5,))]])
+        return ("", [""], [[Link("", ""), "", Link("", ""), Shares((0.5,))]])
     return ("", [Image(b"x", "image/png", "")])
 
 
