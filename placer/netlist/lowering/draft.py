@@ -16,7 +16,7 @@ from placer.netlist.lowering.groups import Group, form_groups, stored
 from placer.netlist.lowering.needs import Cells, Need, cells_of, group_needs
 from placer.netlist.lowering.plan import BufferPlan, GroupPlan, SectionPlan, TileAxis
 from placer.netlist.lowering.regions import Region, Span, stored_reads, whole
-from placer.netlist.lowering.work import Work, rates_of, size_of, work_of
+from placer.netlist.lowering.work import GroupSize, Work, rates_of, size_of, work_of
 
 P = TypeVar("P", GroupPlan, BufferPlan)
 
@@ -88,9 +88,9 @@ def make_draft(fabric: Fabric, graph: DataflowGraph, plans: Sequence[GroupPlan])
     cells: list[Cells] = []
     for number, (group, plan) in enumerate(zip(groups, plans, strict=True)):
         cut = cells_of(fabric, graph, group, plan)
-        _require_cut(graph, group, plan, cut)
-        cells.append(cut)
         size = size_of(fabric, graph, group)
+        _require_cut(graph, group, plan, cut, size)
+        cells.append(cut)
         begin = 1 + max(ends.get(name, 0) for tensor in group.main.inputs for name in stored(graph, tensor))
         stages = _stages(fabric, cut, begin)
         ends[group.output] = stages[-1]
@@ -112,8 +112,13 @@ def make_draft(fabric: Fabric, graph: DataflowGraph, plans: Sequence[GroupPlan])
     return Draft(graph, groups, shards, tensors, weights, max(shard.work.cycles for shard in shards))
 
 
-def _require_cut(graph: DataflowGraph, group: Group, plan: GroupPlan, cells: Cells) -> None:
-    """Raise InputError when an axis has fewer pieces than the plan wants parts of."""
+def _require_cut(graph: DataflowGraph, group: Group, plan: GroupPlan, cells: Cells, size: GroupSize) -> None:
+    """Raise InputError when an axis has fewer pieces than the plan wants parts of, or must stay whole."""
+    if plan.columns > 1 and not size.can_split_columns:
+        raise InputError(
+            f"the plan cuts {group.output!r} into {plan.columns} parts along its columns, but a {group.main.kind} "
+            "needs whole rows; use 1"
+        )
     for axis in ("heads", "rows", "columns", "inner"):
         wanted, found = getattr(plan, axis), len(getattr(cells, axis))
         if wanted > found:

@@ -102,6 +102,12 @@ class SectionPlan:
     weights: tuple[WeightsPlan, ...]
     copies: int = 1
 
+    @property
+    def sample(self) -> Tiling:
+        """Return the samples of all pipelines together: each is as many tiles as there are copies."""
+        tiling = self.tiling
+        return Tiling(tiling.axis, tiling.size * self.copies, -(-tiling.samples // self.copies))
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:

@@ -175,12 +175,12 @@ def _section(
     name: str,
 ) -> Section:
     """Lower one section."""
-    part = section_graph(graph, groups, plan.tiling, readers, name)
+    part = section_graph(graph, groups, plan.sample, readers, name)
     netlist = lower(fabric, part, plan)
     weights = sum(unit.bytes for unit in netlist.units if unit.op == "weights")
     room = fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
     free = room - sum(unit.bytes for unit in netlist.units)
-    samples = -(-plan.tiling.samples // plan.copies)
+    samples = plan.sample.samples
     macs = sum(graph.macs(group.main) for group in groups) // samples
     return Section(netlist, samples, 1, tuple(op.name for op in part.ops), weights, free, macs, plan)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import gcd
 
+from placer.base import InputError
 from placer.graph import (
     SOURCE_KINDS,
     VIEW_KINDS,
@@ -205,6 +206,7 @@ def section_graph(
 ) -> DataflowGraph:
     """Make the graph of one sample: loads and stores at its cuts, sizes of one tile."""
     tiles = find_tiles(graph, groups) if tiling.axis != TileAxis.NONE else _no_tiles(graph, groups, _made(groups))
+    _require_tiles(tiles, tiling, groups)
     loads, stores = crossing(graph, groups, readers)
     ops: dict[str, Op] = {}
     for tensor in loads:
@@ -223,6 +225,23 @@ def section_graph(
     for tensor in stores:
         ops[f"{tensor}.out"] = Op(f"{tensor}.out", OpKind.STORE, (tensor,))
     return DataflowGraph(name, graph.family, tuple(ops.values()))
+
+
+def _require_tiles(tiles: Tiles, tiling: Tiling, groups: tuple[Group, ...]) -> None:
+    """Raise InputError for samples that are no tiles of some groups, or leave a part of them out."""
+    extent = tiles.extent * tiles.step
+    where = f"the section of {groups[0].main.name!r} to {groups[-1].output!r}"
+    if tiles.axis != tiling.axis:
+        raise InputError(f"{where} cannot be cut along {tiling.axis}, but along {tiles.axis}")
+    if tiling.axis == TileAxis.NONE:
+        is_right, allowed = tiling == Tiling(), "no size and 1 sample"
+    elif tiling.axis == TileAxis.HEADS:
+        is_right, allowed = tiling.size * tiling.samples == extent, f"heads in equal parts, {extent} in all"
+    else:
+        is_right = tiling.size % tiles.step == 0 and 0 <= tiling.size * tiling.samples - extent < tiling.size
+        allowed = f"multiples of {tiles.step} rows, as many as cover {extent}"
+    if not is_right:
+        raise InputError(f"{where} has {tiling.samples} samples of {tiling.size}; allowed: {allowed}")
 
 
 def _made(groups: tuple[Group, ...]) -> set[str]:
