@@ -128,6 +128,23 @@ def _convolutions(rng: Rng) -> DataflowGraph:
     return b.build("convolutions", "convolutions")
 
 
+def _views(rng: Rng) -> DataflowGraph:
+    """Heads that share a weight, slices, concatenations and products of turned operands."""
+    b = GraphBuilder()
+    rows, heads, half = between(rng, 2, 8), between(rng, 1, 4), between(rng, 1, 5)
+    x = b.load((rows, heads * between(rng, 1, 6)), name="x")
+    a = b.linear(b.split_heads(x, heads), 2 * half)
+    first = between(rng, 1, rows)
+    parts = [b.slice_rows(a, 0, first)] + ([b.slice_rows(a, first, rows)] if first < rows else [])
+    again = b.concat_rows(*parts[::-1]) if len(parts) > 1 else parts[0]
+    y = b.concat(b.tanh(b.slice(a, half, 2 * half)), b.slice(again, 0, half))
+    squares = b.matmul(y, a, transpose_a=True)  # [heads, 2 half, 2 half]
+    turned = b.transpose(b.softmax(b.matmul(a, squares, transpose_b=bool(rng.integers(2)))))
+    z = b.matmul(turned, b.sigmoid(squares), transpose_a=True)
+    b.store(b.linear(b.merge_heads(z), between(rng, 1, 9)), name="y")
+    return b.build("views", "views")
+
+
 FORWARD: dict[str, Callable[[Rng], DataflowGraph]] = {
     "mlp": _mlp,
     "ffn": _ffn,
@@ -136,8 +153,9 @@ FORWARD: dict[str, Callable[[Rng], DataflowGraph]] = {
     "experts": _experts,
     "decode": _decode,
     "convolutions": _convolutions,
+    "views": _views,
 }
-TRAINED = ("mlp", "ffn", "transformer", "prefill")
+TRAINED = ("mlp", "ffn", "transformer", "prefill", "views")
 KINDS = [*FORWARD, *(f"{kind} training" for kind in TRAINED)]
 
 
@@ -172,7 +190,7 @@ def random_layout(rng: Rng, fabric: Fabric, graph: DataflowGraph, groups: tuple[
     sites = fabric.num_sites(SiteKind.COMPUTE)
     members = form_groups(part)
     plans = [GroupPlan()] * len(members)
-    for _ in range(between(rng, 0, 3 * len(members))):
+    for _ in range(between(rng, 0, 6 * len(members))):
         number = between(rng, 0, len(members) - 1)
         tried = list(plans)
         tried[number] = _random_step(rng, tried[number])
