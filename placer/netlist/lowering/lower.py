@@ -114,7 +114,8 @@ class _Builder:
             held = pieces[first : first + plan.shared]
             name = f"{group.output}.w{k}"
             size = sum(piece[0] for piece in held)
-            unit = self._add(Unit(name, SiteKind.MEMORY, "weights", held[0][3], bytes=size, slots=1))
+            stage = min(piece[3] for piece in held)
+            unit = self._add(Unit(name, SiteKind.MEMORY, "weights", stage, bytes=size, slots=1))
             for j, (_, tokens, targets, _) in enumerate(held):
                 self.flows.append(Flow(f"{name}>{j}", unit, targets, tokens))
 
