@@ -206,7 +206,8 @@ def _sample_sizes(part: Part, layout: SectionPlan) -> dict[str, Sizes]:
     if tiling.axis == TileAxis.HEADS:
         return _tiles_of_heads(part, layout)
     part.require(
-        (tiling.size, tiling.samples) == (0, 1), f"{tiling.samples} samples of {tiling.size}, but no axis; needed 1 of 0"
+        (tiling.size, tiling.samples) == (0, 1),
+        f"{tiling.samples} samples of {tiling.size}, but no axis; needed 1 of 0",
     )
     return {name: part.network.sizes(name) for name in part.tensors}
 
@@ -367,7 +368,9 @@ def _check_splits(facts: Facts) -> None:
     for name, weights in facts.weights.items():
         limit = facts.inner_vectors(name) // facts.groups[name].inner
         is_right = 1 <= weights.pieces <= limit and weights.shared >= 1
-        part.require(is_right, f"weights of {name!r} in {weights.pieces} pieces; at most {limit} in each part of the sums")
+        part.require(
+            is_right, f"weights of {name!r} in {weights.pieces} pieces; at most {limit} in each part of the sums"
+        )
 
 
 def _check_slots(facts: Facts) -> None:

@@ -100,8 +100,9 @@ def make_draft(fabric: Fabric, graph: DataflowGraph, plans: Sequence[GroupPlan])
                 work = work_of(rates, size, *region.sizes, span[1] - span[0])
                 unit = len(shards)
                 previous = unit - 1 if k else -1
+                is_last = k + 1 == len(cut.inner)
                 shards.append(
-                    Shard(unit, number, unit - first, region, span, stages[k], Work(*work), previous, k + 1 == len(cut.inner))
+                    Shard(unit, number, unit - first, region, span, stages[k], Work(*work), previous, is_last)
                 )
     tensors = _stored_tensors(fabric, graph, groups, cells, shards, ends)
     weights = [

@@ -67,7 +67,9 @@ class _Count:
         if first.kind == SiteKind.MEMORY:
             plan, owners = self.facts.buffers[name], {self.owner[target] for target in flow.targets}
             is_right = owners == {name} and len(flow.targets) == plan.copies
-            self.require(is_right, f"flow {flow.name!r} reaches {len(flow.targets)} buffers, needed all {plan.copies} copies")
+            self.require(
+                is_right, f"flow {flow.name!r} reaches {len(flow.targets)} buffers, needed all {plan.copies} copies"
+            )
             self.passed[name, "written"] += flow.tokens
         elif source.kind == first.kind == SiteKind.COMPUTE:
             self.passed[name, "partial sums"] += flow.tokens
@@ -156,5 +158,7 @@ def _plain_reads(facts: Facts, name: str, position: int, size: tuple[int, int, i
 
 def _seen(facts: Facts, tensor: str, elements: int) -> int:
     """Return the vectors of some elements of an input; heads that are repeated may pass once for all."""
-    repeats = max(prod(view.attributes.repeats or 1 for view in path.views) for path in facts.part.network.paths[tensor])
+    repeats = max(
+        prod(view.attributes.repeats or 1 for view in path.views) for path in facts.part.network.paths[tensor]
+    )
     return facts.in_vectors(-(-elements // repeats))

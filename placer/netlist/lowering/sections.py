@@ -13,10 +13,11 @@ from placer.base import DoesNotFitError, InputError
 from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph
 from placer.netlist import Netlist
+from placer.netlist.lowering.check import check_plan
 from placer.netlist.lowering.cutting import DEFAULT_BATCH, MAX_SAMPLE_CYCLES, Cutter, Key, Segment
 from placer.netlist.lowering.groups import Group, form_groups
 from placer.netlist.lowering.lower import lower
-from placer.netlist.lowering.plan import Cut, Plan, SectionPlan, Tiling, graph_fingerprint, require_match
+from placer.netlist.lowering.plan import Cut, Plan, SectionPlan, graph_fingerprint
 from placer.netlist.lowering.rules import DEFAULT_FILL, plan_section
 from placer.netlist.lowering.slicing import choose_slices, sliced
 from placer.netlist.lowering.tiling import section_graph, stored_readers
@@ -134,10 +135,9 @@ def lower_plan(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> tuple[Sectio
     Raises InputError for a plan of another network or fabric, or one that leaves something out,
     computes it twice or before its inputs, and DoesNotFitError for one that does not fit.
     """
-    require_match(plan, fabric, graph)
+    check_plan(fabric, graph, plan)
     work = sliced(graph, plan.slices)
     groups = {group.output: group for group in form_groups(work)}
-    _require_order(plan, list(groups))
     readers = stored_readers(work)
     sections: dict[object, Section] = {}
     for cut in plan.sections:
@@ -152,18 +152,6 @@ def lower_plan(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> tuple[Sectio
         (only,) = sections.values()
         return (replace(only, netlist=replace(only.netlist, name=graph.name)),)
     return tuple(sections.values())
-
-
-def _require_order(plan: Plan, names: list[str]) -> None:
-    planned = [name for cut in plan.sections for name in cut.groups]
-    if planned == names:
-        return
-    missing, unknown = [n for n in names if n not in planned], [n for n in planned if n not in names]
-    twice = sorted({name for name in planned if planned.count(name) > 1})
-    raise InputError(
-        f"the plan must make every tensor of the network once, in order; missing: {missing[:5]}, "
-        f"unknown: {unknown[:5]}, more than once: {twice[:5]}"
-    )
 
 
 def _section(

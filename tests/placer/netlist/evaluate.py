@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -87,7 +88,7 @@ def tile_of(whole: Array, of: TileOf, tiles: Tiles, layout: SectionPlan, number:
 def cut_out(whole: Array, axis: int, first: int, size: int, fill: float) -> Array:
     """Return `size` rows from `first` on, which may lie beyond either end."""
     positions = np.arange(first, first + size)
-    is_inside = (0 <= positions) & (positions < whole.shape[axis])
+    is_inside = (positions >= 0) & (positions < whole.shape[axis])
     taken = np.take(whole, positions.clip(0, whole.shape[axis] - 1), axis)
     shape = [1] * whole.ndim
     shape[axis] = size
@@ -248,7 +249,7 @@ def even_spans(total: int, parts: int, multiple: int) -> list[tuple[int, int]]:
     """Return spans that differ by at most `multiple`, the shorter ones where the division says so."""
     chunks = -(-total // multiple)
     edges = [min(total, chunks * k // parts * multiple) for k in range(parts + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def product(op: Op, inner: tuple[int, int], inputs: list[Array], weights: Arrays) -> Array:
