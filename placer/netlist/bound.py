@@ -39,6 +39,8 @@ def full_bound(fabric: Fabric, netlist: Netlist) -> Bound:
 
 def _all_bounds(fabric: Fabric, netlist: Netlist) -> list[Bound]:
     units, flows = netlist.units, netlist.flows
+    if not units:
+        return []
     num = len(units)
     sent, received, reads = np.zeros(num), np.zeros(num), np.zeros(num)
     bursts = 0
@@ -66,7 +68,7 @@ def _all_bounds(fabric: Fabric, netlist: Netlist) -> list[Bound]:
     return bounds + _flow_bounds(fabric, netlist)
 
 
-def _largest(netlist: Netlist, demand: np.ndarray, what: str) -> Bound:  # type: ignore[type-arg]
+def _largest(netlist: Netlist, demand: np.ndarray, what: str) -> Bound:
     unit = int(np.argmax(demand))
     return Bound(float(demand[unit]), f"{what} {netlist.units[unit].name}")
 
@@ -79,8 +81,8 @@ def _flow_bounds(fabric: Fabric, netlist: Netlist) -> list[Bound]:
         least, switches = float(flow.tokens), 0
         for kind, sites in _sites_needed(fabric, netlist, flow).items():
             ways = nearest[netlist.units[flow.source].kind, kind]
-            trip = round_trip_cycles(fabric, int(ways[min(sites, len(ways)) - 1]))
-            least = max(least, flow.tokens * trip / window_vectors(fabric, kind))
+            hops = int(ways[min(sites, len(ways)) - 1]) if sites else 0
+            least = max(least, flow.tokens * round_trip_cycles(fabric, hops) / window_vectors(fabric, kind))
             switches = max(switches, sites - int(ways[0] == 0))
         links += flow.tokens * switches
         if least > slowest.cycles:
@@ -90,9 +92,12 @@ def _flow_bounds(fabric: Fabric, netlist: Netlist) -> list[Bound]:
 
 
 def _sites_needed(fabric: Fabric, netlist: Netlist, flow: Flow) -> dict[SiteKind, int]:
-    """Return how many sites of each kind the targets of a flow take at least."""
+    """Return how many sites of each kind, besides that of its source, the targets of a flow take at least."""
     counts: dict[SiteKind, int] = {}
     for target in flow.targets:
         kind = netlist.units[target].kind
         counts[kind] = counts.get(kind, 0) + 1
+    own = netlist.units[flow.source].kind
+    if own in counts:  # some may share the site of the source
+        counts[own] = max(0, counts[own] - (fabric.max_units(own) - 1))
     return {kind: -(-count // fabric.max_units(kind)) for kind, count in counts.items()}

@@ -13,7 +13,7 @@ from placer.fabric import load_fabric
 from placer.graph import DataflowGraph
 from placer.graph.workloads import FAMILIES, build, default_spec, sample_spec
 from placer.netlist import Netlist
-from placer.netlist.lowering import lower, macs_for_cycles
+from placer.netlist.lowering import lower, macs_for_cycles, plan_section
 
 SMALL = load_fabric("small")
 SAMPLE_CYCLES = 300  # about the bound of the netlists: short samples keep the tests fast
@@ -36,7 +36,8 @@ def graph_of(family: str, training: bool, seed: int | None = None) -> DataflowGr
 
 @cache
 def netlist_of(family: str, training: bool, seed: int | None = None) -> Netlist:
-    return lower(SMALL, graph_of(family, training, seed))
+    graph = graph_of(family, training, seed)
+    return lower(SMALL, graph, plan_section(SMALL, graph))
 
 
 def random_decisions(netlist: Netlist, num: int, seed: int, method: RoutingMethod = RoutingMethod.XY) -> Decisions:

@@ -211,7 +211,7 @@ def _random_tiling(rng: Rng, graph: DataflowGraph, groups: tuple[Group, ...]) ->
     tiles = find_tiles(graph, groups)
     if tiles.axis == TileAxis.NONE or rng.random() < 0.15:
         return Tiling(), 1
-    sizes = range(1, tiles.extent + 1)
+    sizes = list(range(1, tiles.extent + 1))
     if tiles.axis == TileAxis.HEADS:
         sizes = [size for size in sizes if tiles.extent % size == 0]
     tiling = tiles.tiling(int(rng.choice(sizes)))

@@ -7,11 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from placer.decision import Decisions
-from placer.decision.routing import RoutingMethod
-from placer.fabric import DramSpec, Fabric
+from placer.decision import Decisions, random_sites
+from placer.decision.routing import RoutingMethod, route
+from placer.fabric import DramSpec, Fabric, SiteKind
 from placer.fabric.fabric import ComputeSpec, LinkSpec, LocalSpec
+from placer.graph.workloads import GemmSpec, build
 from placer.netlist import Netlist
+from placer.netlist.lowering import BufferPlan, GroupPlan, SectionPlan, Tiling, WeightsPlan, lower, lower_plan
 from placer.simulation import Limits, Outcome, Status, simulate, simulate_stack
 from placer.simulation import records as at
 from placer.simulation.machine import Machine
@@ -20,6 +22,9 @@ from placer.simulation.reference.engine import ReferenceResult
 from placer.simulation.simulator import run_machine
 from tests.placer.hand_cases import compute, flow, placed, port
 from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
+from tests.placer.netlist import random_plans
+from tests.placer.netlist.random_plans import KINDS as PLANNED_KINDS
+from tests.placer.netlist.random_plans import random_plan
 from tests.placer.random_cases import random_case, random_decision, random_fabric, random_netlist
 
 # Statistics cover the whole run, as those of the plain engine do.
@@ -84,6 +89,34 @@ def test_engines_agree_on_a_lowered_workload(method: RoutingMethod) -> None:
     netlist = netlist_of("mha", training=True)
     decisions = random_decisions(netlist, 1, seed=0, method=method)
     assert_engines_agree(SMALL, netlist, decisions, BRIEF)
+
+
+def has_partial_sums(netlist: Netlist) -> bool:
+    """Say whether some compute units hand their sums on to others."""
+    kinds = [unit.kind for unit in netlist.units]
+    return any(kinds[flow.source] == kinds[flow.targets[0]] == SiteKind.COMPUTE for flow in netlist.flows)
+
+
+@pytest.mark.parametrize("kind", PLANNED_KINDS)
+def test_engines_agree_on_sections_of_random_plans(kind: str) -> None:
+    # Operations of all kinds, and products whose sums several units share.
+    rng = np.random.default_rng(11)
+    fabric, graph = random_plans.random_fabric(rng), random_plans.random_graph(rng, kind)
+    netlists = [section.netlist for section in lower_plan(fabric, graph, random_plan(rng, fabric, graph))]
+    netlists.sort(key=has_partial_sums)
+    for netlist in netlists[-2:]:
+        decisions = route(fabric, netlist, random_sites(fabric, netlist, 1, seed=0))
+        assert_engines_agree(fabric, netlist, decisions, BRIEF)
+
+
+def test_engines_agree_on_sums_that_several_units_share() -> None:
+    graph = build(GemmSpec(16, 64, 32))
+    layout = SectionPlan(
+        Tiling(), (GroupPlan(rows=2, columns=2, inner=4),), (BufferPlan(slots=5), BufferPlan()), (WeightsPlan(),)
+    )
+    netlist = lower(SMALL, graph, layout)
+    assert has_partial_sums(netlist)
+    assert_engines_agree(SMALL, netlist, random_decisions(netlist, 1, seed=0), BRIEF)
 
 
 def random_stack(seed: int, num: int) -> tuple[Fabric, Netlist, Decisions]:
