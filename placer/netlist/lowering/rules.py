@@ -166,11 +166,14 @@ def _plan_buffer(
     slot_vectors = fabric.memory.capacity_bytes // (slots * fabric.vector_bytes)
     size = vectors(whole(draft.graph.tensors[tensor.name]), fabric.elements_per_vector)
     fewest = -(-size // max(1, slot_vectors))
-    cut, _ = choose_parts(
-        traffic, fewest, max(fewest + 2, min(most, fewest + EXTRA_PARTS)), slot_vectors,
-        PORT_SHARE * draft.pace, (WRITE_SHARE if tensor.producers else LOAD_SHARE) * draft.pace,
-    )  # fmt: skip
-    if not np.any(cut):
+    write_share = WRITE_SHARE if tensor.producers else LOAD_SHARE
+    for limit in (max(fewest, min(most, fewest + EXTRA_PARTS)), fewest + EXTRA_PARTS):
+        cut, _ = choose_parts(
+            traffic, fewest, limit, slot_vectors, PORT_SHARE * draft.pace, write_share * draft.pace
+        )
+        if np.any(cut):
+            break
+    else:
         raise DoesNotFitError(
             f"bytes in one memory unit for {slots} slots of tensor {tensor.name!r}",
             slots * fabric.vector_bytes * -(-size // max(1, fewest + EXTRA_PARTS)),

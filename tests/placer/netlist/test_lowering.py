@@ -19,7 +19,7 @@ from placer.graph import DataflowGraph, OpKind
 from placer.graph.workloads import build
 from placer.graph.workloads.specs import FfnSpec, GemmSpec, MhaSpec, MlpSpec, Spec
 from placer.netlist import Netlist, Unit
-from placer.netlist.lowering import lower
+from placer.netlist.lowering import check_section, default_plan, lower, plan_section
 from placer.netlist.lowering.groups import Group, form_groups
 from placer.simulation import Status, simulate_stack
 from tests.placer.lowered_cases import KINDS, SMALL, graph_of, netlist_of, random_decisions
@@ -69,10 +69,15 @@ def workload(request: pytest.FixtureRequest) -> Lowered:
     return Lowered(graph_of(*request.param), netlist_of(*request.param))
 
 
+def laid_out(fabric: Fabric, graph: DataflowGraph, fill: float = 1.0) -> Netlist:
+    """A graph as one section, laid out by rules."""
+    return lower(fabric, graph, plan_section(fabric, graph, fill))
+
+
 @cache
 def lowered_spec(spec: Spec) -> Lowered:
     graph = build(spec)
-    return Lowered(graph, lower(SMALL, graph))
+    return Lowered(graph, laid_out(SMALL, graph))
 
 
 @pytest.fixture(params=[*_cases(), *ODD_SPECS], ids=lambda spec: type(spec).__name__)
@@ -200,7 +205,7 @@ def test_units_of_a_group_do_its_op_in_its_stage(lowered: Lowered) -> None:
 
 def test_same_graph_same_netlist(workload: Lowered) -> None:
     graph = workload.graph
-    again = lower(SMALL, DataflowGraph(graph.name, graph.family, graph.ops))
+    again = laid_out(SMALL, DataflowGraph(graph.name, graph.family, graph.ops))
     assert again.fingerprint == workload.netlist.fingerprint
 
 
@@ -250,7 +255,7 @@ LARGE_GEMM = GemmSpec(rows=64, width=4096, columns=4096)
 )
 def test_what_does_not_fit_is_named(fabric: Fabric, spec: MlpSpec | GemmSpec, resource: str) -> None:
     with pytest.raises(DoesNotFitError) as caught:
-        lower(fabric, build(spec))
+        laid_out(fabric, build(spec))
     error = caught.value
     assert resource in error.resource
     assert error.demand > error.limit > 0
@@ -274,17 +279,17 @@ def with_few_buffers(columns: int, rows: int) -> Fabric:
 )
 def test_slow_ports_do_not_split_tensors_beyond_the_buffers(fabric: Fabric, spec: Spec) -> None:
     # For the ports alone, these would be cut into one to three buffers more than there are.
-    netlist = lower(fabric, build(spec))
+    netlist = laid_out(fabric, build(spec))
     assert netlist.count(SiteKind.MEMORY) == 2 * fabric.num_sites(SiteKind.MEMORY)
 
 
 @pytest.mark.parametrize("fill", [0.0, -1.0, 1.5])
 def test_wrong_fill_is_refused(fill: float) -> None:
     with pytest.raises(InputError, match="fill"):
-        lower(SMALL, graph_of("gemm", False), fill)
+        default_plan(SMALL, graph_of("gemm", False), fill)
 
 
 @pytest.mark.parametrize("fill", [0.2, 0.5, 1.0])
 def test_fill_limits_the_compute_units(fill: float) -> None:
-    netlist = lower(SMALL, graph_of("gemm", False), fill)
+    netlist = laid_out(SMALL, graph_of("gemm", False), fill)
     assert netlist.count(SiteKind.COMPUTE) <= fill * SMALL.num_sites(SiteKind.COMPUTE)
