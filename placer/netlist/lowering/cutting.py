@@ -17,12 +17,12 @@ from placer.graph import DataflowGraph, OpAttributes, OpKind
 from placer.netlist.lowering.groups import Group, stored
 from placer.netlist.lowering.plan import TileAxis, Tiling
 from placer.netlist.lowering.rules import balance_groups, compute_budget
+from placer.netlist.lowering.slicing import WEIGHT_SHARE, weight_bytes
 from placer.netlist.lowering.tiling import Tiles, find_tiles, load_shape, stored_readers, tiled_size, views_below
 from placer.netlist.lowering.work import GroupSize, size_of
 
 DEFAULT_BATCH = 32  # inputs that pass a section before the next one is switched to
 MAX_SAMPLE_CYCLES = 20000  # samples of this length and more are slow to simulate
-WEIGHT_SHARE = 0.85  # of the on-chip memory that weights may take
 MEMORY_SHARE = 0.9  # of the on-chip memory that weights and activations may take
 WAIT_CYCLES = 300  # that a product waits at the start of a sample: about a round trip
 MAX_GROUPS = 24  # of one section
@@ -217,13 +217,9 @@ def _facts_of(
                 parts.append((*near, _near(number - last_reader.get(name, -MAX_GROUPS)), graph.tensors[name].shape))
                 last_reader[name] = number
         ahead = {_near(group_of[name] - number) if name in group_of else 0 for name in readers.get(group.output, ())}
-        kinds = tuple((op.kind, _nameless(op.attributes)) for op in group.ops)
+        kinds = tuple((op.kind, nameless(op.attributes)) for op in group.ops)
         key = (kinds, graph.tensors[group.output].shape, *parts, frozenset(ahead))
-        weight = 0
-        if group.main.kind == OpKind.LINEAR:
-            vectors = -(-graph.inner_length(group.main) // fabric.elements_per_vector)
-            stack = graph.tensors[group.output].heads if group.main.attributes.stacked else 1
-            weight = stack * vectors * graph.tensors[group.output].columns * fabric.vector_bytes
+        weight = weight_bytes(fabric, graph, group.main)
         alike = known.setdefault(key, len(known))
         facts.append(_Facts(size_of(fabric, graph, group), tuple(dict.fromkeys(inputs)), weight, alike))
     return facts
@@ -234,5 +230,6 @@ def _near(distance: int) -> int:
     return min(distance, MAX_GROUPS)
 
 
-def _nameless(attributes: OpAttributes) -> OpAttributes:
-    return replace(attributes, weight="")
+def nameless(attributes: OpAttributes) -> OpAttributes:
+    """Return the constants of an op without the name of its weight, and of the slice of it."""
+    return replace(attributes, weight="", first_column=0, weight_columns=0)

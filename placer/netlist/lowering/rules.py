@@ -129,13 +129,25 @@ def _plan_buffers(fabric: Fabric, draft: Draft, weights: list[WeightsPlan]) -> l
     room = fabric.max_units(SiteKind.MEMORY) * fabric.num_sites(SiteKind.MEMORY)
     for plan, (_, spans) in zip(weights, draft.weights, strict=True):
         room -= -(-len(spans) * plan.pieces // plan.shared)
-    slots = _slots(fabric, draft)
+    slots, streams = _slots(fabric, draft), _stream_limits(fabric, draft)
     plans = []
     for number, tensor in enumerate(draft.tensors):
-        left = room - (len(draft.tensors) - number - 1)
+        left = min(room - (len(draft.tensors) - number - 1), streams.get(tensor.name, room))
         plans.append(_plan_buffer(fabric, draft, tensor, slots[number], reach, left))
         room -= plans[-1].parts
     return plans
+
+
+def _stream_limits(fabric: Fabric, draft: Draft) -> dict[str, int]:
+    """Return the most parts of each tensor that is loaded or stored: each part takes a DRAM stream."""
+    streams = fabric.max_units(SiteKind.PORT) * fabric.num_sites(SiteKind.PORT)
+    sizes: dict[str, int] = {}
+    for tensor in draft.tensors:
+        passing = (not tensor.producers) + sum(not need.targets for need in tensor.needs)
+        if passing:
+            sizes[tensor.name] = passing * draft.graph.tensors[tensor.name].elements
+    spare, total = streams - len(sizes), max(1, sum(sizes.values()))
+    return {name: 1 + max(0, spare * size // total) for name, size in sizes.items()}
 
 
 def _slots(fabric: Fabric, draft: Draft) -> list[int]:
@@ -167,7 +179,7 @@ def _plan_buffer(
     size = vectors(whole(draft.graph.tensors[tensor.name]), fabric.elements_per_vector)
     fewest = -(-size // max(1, slot_vectors))
     cut, _ = choose_parts(
-        traffic, fewest, max(fewest + 2, min(most, fewest + EXTRA_PARTS)), slot_vectors,
+        traffic, fewest, max(fewest, min(most, fewest + EXTRA_PARTS)), slot_vectors,
         PORT_SHARE * draft.pace, (WRITE_SHARE if tensor.producers else LOAD_SHARE) * draft.pace,
     )  # fmt: skip
     if not np.any(cut):
