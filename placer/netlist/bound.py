@@ -66,7 +66,7 @@ def _all_bounds(fabric: Fabric, netlist: Netlist) -> list[Bound]:
     return bounds + _flow_bounds(fabric, netlist)
 
 
-def _largest(netlist: Netlist, demand: np.ndarray, what: str) -> Bound:  # type: ignore[type-arg]
+def _largest(netlist: Netlist, demand: np.ndarray, what: str) -> Bound:
     unit = int(np.argmax(demand))
     return Bound(float(demand[unit]), f"{what} {netlist.units[unit].name}")
 

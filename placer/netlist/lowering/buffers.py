@@ -12,7 +12,9 @@ import numpy as np
 from numba import njit
 
 from placer.base import FloatArray, LongArray
-from placer.netlist.lowering.regions import Region
+from placer.fabric import Fabric
+from placer.netlist.lowering.draft import Draft, StoredTensor
+from placer.netlist.lowering.regions import Region, vectors, whole
 
 Boxes = LongArray  # [num, 6] heads, rows and columns: start and end of each
 
@@ -29,6 +31,26 @@ class Traffic(NamedTuple):
     read_cycles: LongArray  # [num_reads] read-port cycles per vector
     read_limits: FloatArray  # [num_reads] most vectors of one flow that keep up
     per_vector: int
+
+
+def tensor_traffic(fabric: Fabric, draft: Draft, tensor: StoredTensor, limits: list[float] | None = None) -> Traffic:
+    """Return what is written into a tensor and read from it; `limits` of the reads if they matter."""
+    per_vector = fabric.elements_per_vector
+    shape = draft.graph.tensors[tensor.name]
+    writers = [region for _, region in tensor.producers] or [whole(shape)]
+    needs = tensor.needs
+    strided = fabric.memory.strided_read_cycles
+    return Traffic(
+        shape=np.array([shape.heads, shape.rows, shape.columns], np.int64),
+        writes=boxes_of(writers),
+        write_tokens=np.array([vectors(region, per_vector) for region in writers], np.int64),
+        reads=boxes_of([need.read.region for need in needs]),
+        read_strided=np.array([need.read.strided for need in needs], np.int64),
+        read_tokens=np.array([need.tokens for need in needs], np.int64),
+        read_cycles=np.array([strided if need.read.strided else 1 for need in needs], np.int64),
+        read_limits=np.array(limits if limits is not None else [1.0] * len(needs), np.float64),
+        per_vector=per_vector,
+    )
 
 
 def boxes_of(regions: list[Region]) -> Boxes:
@@ -115,9 +137,7 @@ def transfers(
 
 
 @njit(cache=True)
-def _excess(
-    traffic: Traffic, cut: LongArray, port_limit: float, write_limit: float
-) -> tuple[float, int]:
+def _excess(traffic: Traffic, cut: LongArray, port_limit: float, write_limit: float) -> tuple[float, int]:
     """Return the largest load of a port or flow over what it may have, and the number of flows."""
     parts = cut[0] * cut[1] * cut[2]
     load = np.zeros(parts)

@@ -166,9 +166,7 @@ class Cutter:
                 moved += self._elements(group.output, group, tiles, tiling)
         return moved / self.fabric.elements_per_vector
 
-    def _storage(
-        self, start: int, end: int, tiles: Tiles, tiling: Tiling, inner: list[int]
-    ) -> tuple[int, float]:
+    def _storage(self, start: int, end: int, tiles: Tiles, tiling: Tiling, inner: list[int]) -> tuple[int, float]:
         """Return the stages of a segment, and the bytes of its activations."""
         written: dict[str, int] = {}  # stage
         last_read: dict[str, int] = {}

@@ -101,7 +101,17 @@ def make_draft(fabric: Fabric, graph: DataflowGraph, plans: Sequence[GroupPlan])
                 unit = len(shards)
                 previous = unit - 1 if k else -1
                 shards.append(
-                    Shard(unit, number, unit - first, region, span, stages[k], Work(*work), previous, k + 1 == len(cut.inner))
+                    Shard(
+                        unit,
+                        number,
+                        unit - first,
+                        region,
+                        span,
+                        stages[k],
+                        Work(*work),
+                        previous,
+                        k + 1 == len(cut.inner),
+                    )
                 )
     tensors = _stored_tensors(fabric, graph, groups, cells, shards, ends)
     weights = [

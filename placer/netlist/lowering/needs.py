@@ -95,9 +95,7 @@ class Operand(NamedTuple):
     vectors: int = 0  # of one pass; 0: those of the region
 
 
-def operands(
-    fabric: Fabric, graph: DataflowGraph, group: Group, region: Region, inner: Span
-) -> Iterator[Operand]:
+def operands(fabric: Fabric, graph: DataflowGraph, group: Group, region: Region, inner: Span) -> Iterator[Operand]:
     """Yield what a part of a group needs of each input for a region of its output.
 
     Vectors lie along the columns of a tensor. A product wants vectors along the inner dimension, so
@@ -154,4 +152,3 @@ def _plain_operand(graph: DataflowGraph, group: Group, position: int, region: Re
     heads = region.heads if tensor.heads == output.heads else (0, 1)  # one matrix for all heads
     columns = region.columns if tensor.columns == output.columns else (0, 1)  # one factor per row
     return Region(heads, region.rows, columns)
-

@@ -11,13 +11,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from placer.base import DoesNotFitError
+from placer.base import DoesNotFitError, InputError
 from placer.fabric import Fabric, SiteKind, nearest_hops, round_trip_cycles, window_vectors
 from placer.graph import SOURCE_KINDS, DataflowGraph, OpKind
-from placer.netlist.lowering.buffers import choose_parts
+from placer.netlist.lowering.buffers import choose_parts, tensor_traffic
 from placer.netlist.lowering.draft import Draft, StoredTensor, make_draft
 from placer.netlist.lowering.groups import form_groups
-from placer.netlist.lowering.lower import tensor_traffic
 from placer.netlist.lowering.plan import BufferPlan, GroupPlan, SectionPlan, Tiling, WeightsPlan
 from placer.netlist.lowering.regions import vectors, whole
 from placer.netlist.lowering.work import GroupSize, Options, Rates, balance, options_of, rates_of, size_of
@@ -34,6 +33,8 @@ DRAM_SHARE = 0.45  # of the rate of DRAM that a section may ask for
 EXTRA_PARTS = 40  # more parts than the capacity asks for that are tried
 EXTRA_SLOTS = 1  # more than the stages ask for, where there is room: parts need not march in step
 SLOT_ROOM = 0.6  # of the on-chip memory that may be used before more slots are given
+OWN_SHARE = 0.7  # of the memory units without large weights that all other buffers may fill
+MIN_SHARED = 16  # a memory unit is shared with large weights if they leave this part of it, one in ...
 MAX_SHARED_WEIGHTS = 0.5  # of a memory unit that weights which share it may take together
 
 
@@ -70,16 +71,15 @@ def balance_groups(
 
     `dram_vectors` pass DRAM per sample: no faster pace than that allows is asked for.
     """
+    if len(sizes) > budget:
+        raise DoesNotFitError("compute units", len(sizes), budget, "cut the graph into sections or use a larger fabric")
     least = dram_vectors / (DRAM_SHARE * fabric.dram_vectors_per_cycle)
     rates = rates_of(fabric)
-    for flow_rate in FLOW_RATES:
+    for flow_rate in FLOW_RATES:  # the last one is taken in any case
         found = balance([group_options(rates, size, budget, flow_rate) for size in sizes], budget, least)
-        if found is None:
-            raise DoesNotFitError(
-                "compute units", len(sizes), budget, "cut the graph into sections or use a larger fabric"
-            )
-        if found[0] == least or sum(plan.units for plan in found[1]) >= MIN_FILL * fabric.num_sites(SiteKind.COMPUTE):
-            break
+        used = sum(plan.units for plan in found[1])
+        if found[0] == least or used >= MIN_FILL * fabric.num_sites(SiteKind.COMPUTE):
+            return found
     return found
 
 
@@ -92,6 +92,8 @@ def plan_section(
     fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, tiling: Tiling | None = None
 ) -> SectionPlan:
     """Lay out the graph of one sample. Raises DoesNotFitError when it does not fit."""
+    if not 0 < fill <= 1:
+        raise InputError(f"fill={fill} is out of range; allowed: above 0 up to 1")
     sizes = [size_of(fabric, graph, group) for group in form_groups(graph)]
     _, groups = balance_groups(fabric, sizes, compute_budget(fabric, fill), _dram_vectors(fabric, graph))
     draft = make_draft(fabric, graph, groups)
@@ -130,12 +132,33 @@ def _plan_buffers(fabric: Fabric, draft: Draft, weights: list[WeightsPlan]) -> l
     for plan, (_, spans) in zip(weights, draft.weights, strict=True):
         room -= -(-len(spans) * plan.pieces // plan.shared)
     slots, streams = _slots(fabric, draft), _stream_limits(fabric, draft)
+    largest = _part_bytes(fabric, draft, weights, slots)
     plans = []
     for number, tensor in enumerate(draft.tensors):
         left = min(room - (len(draft.tensors) - number - 1), streams.get(tensor.name, room))
-        plans.append(_plan_buffer(fabric, draft, tensor, slots[number], reach, left))
+        plans.append(_plan_buffer(fabric, draft, tensor, slots[number], reach, left, largest))
         room -= plans[-1].parts
     return plans
+
+
+def _part_bytes(fabric: Fabric, draft: Draft, weights: list[WeightsPlan], slots: list[int]) -> int:
+    """Return the most bytes of a part: all of a memory unit, or what large weights leave of theirs."""
+    capacity, left = fabric.memory.capacity_bytes, fabric.num_sites(SiteKind.MEMORY)
+    shared = capacity
+    for plan, (_, spans) in zip(weights, draft.weights, strict=True):
+        size = max(span.matrices * span.columns * -(-span.vectors // plan.pieces) for span in spans)
+        size *= fabric.vector_bytes * plan.shared
+        if size > capacity // 2:  # one of them takes a memory unit for itself
+            left -= -(-len(spans) * plan.pieces // plan.shared)
+            shared = min(shared, capacity - size)
+    held = sum(map(lambda tensor, number: number * _slot_bytes(fabric, draft, tensor), draft.tensors, slots))
+    if held <= OWN_SHARE * left * capacity or shared * MIN_SHARED < capacity:
+        return capacity
+    return shared
+
+
+def _slot_bytes(fabric: Fabric, draft: Draft, tensor: StoredTensor) -> int:
+    return vectors(whole(draft.graph.tensors[tensor.name]), fabric.elements_per_vector) * fabric.vector_bytes
 
 
 def _stream_limits(fabric: Fabric, draft: Draft) -> dict[str, int]:
@@ -152,8 +175,7 @@ def _stream_limits(fabric: Fabric, draft: Draft) -> dict[str, int]:
 
 def _slots(fabric: Fabric, draft: Draft) -> list[int]:
     """Return the slots of each tensor: more than the stages ask for where memory is left."""
-    per_vector, tensors = fabric.elements_per_vector, draft.graph.tensors
-    sizes = [vectors(whole(tensors[tensor.name]), per_vector) * fabric.vector_bytes for tensor in draft.tensors]
+    sizes = [_slot_bytes(fabric, draft, tensor) for tensor in draft.tensors]
     slots = [tensor.least_slots for tensor in draft.tensors]
     held = sum(map(lambda size, number: size * number, sizes, slots))
     held += sum(
@@ -170,13 +192,16 @@ def _slots(fabric: Fabric, draft: Draft) -> list[int]:
 
 
 def _plan_buffer(
-    fabric: Fabric, draft: Draft, tensor: StoredTensor, slots: int, reach: Reach, most: int
+    fabric: Fabric, draft: Draft, tensor: StoredTensor, slots: int, reach: Reach, most: int, largest: int
 ) -> BufferPlan:
-    """Cut a tensor into the fewest parts that keep up; more than `most` only if its size asks for them."""
+    """Cut a tensor into the fewest parts that keep up, of at most `largest` bytes each.
+
+    More than `most` parts only if its size asks for them.
+    """
     limits = [draft.pace * reach.share(len(need.targets)) for need in tensor.needs]
     traffic = tensor_traffic(fabric, draft, tensor, limits)
-    slot_vectors = fabric.memory.capacity_bytes // (slots * fabric.vector_bytes)
-    size = vectors(whole(draft.graph.tensors[tensor.name]), fabric.elements_per_vector)
+    slot_vectors = largest // (slots * fabric.vector_bytes)
+    size = _slot_bytes(fabric, draft, tensor) // fabric.vector_bytes
     fewest = -(-size // max(1, slot_vectors))
     cut, _ = choose_parts(
         traffic, fewest, max(fewest, min(most, fewest + EXTRA_PARTS)), slot_vectors,

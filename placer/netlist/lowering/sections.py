@@ -49,9 +49,7 @@ class _RefusedError(Exception):
         self.reason = reason
 
 
-def default_plan(
-    fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, batch: int = DEFAULT_BATCH
-) -> Plan:
+def default_plan(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, batch: int = DEFAULT_BATCH) -> Plan:
     """Return a good plan of a network by rules.
 
     One section if the graph fits whole and its sample is not too long to pipeline well. Raises
@@ -119,9 +117,7 @@ def _refuse(cutter: Cutter, graph: DataflowGraph, refusal: _RefusedError) -> Non
 class _Drawer:
     """Lays out segments; those that are alike get one layout."""
 
-    def __init__(
-        self, fabric: Fabric, graph: DataflowGraph, readers: dict[str, frozenset[str]], fill: float
-    ) -> None:
+    def __init__(self, fabric: Fabric, graph: DataflowGraph, readers: dict[str, frozenset[str]], fill: float) -> None:
         self.fabric, self.graph, self.readers, self.fill = fabric, graph, readers, fill
         self.layouts: dict[object, SectionPlan] = {}  # by what segments that are alike have in common
         self._known: dict[Key, object] = {}

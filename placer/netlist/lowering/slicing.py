@@ -49,7 +49,9 @@ def _time(fabric: Fabric, graph: DataflowGraph, group: Group, number: int) -> fl
     """Return the cycles that so many slices take one after the other, for some rows."""
     size, units = size_of(fabric, graph, group), fabric.num_sites(SiteKind.COMPUTE)
     columns = max(end - start for start, end in split(size.columns, number, fabric.elements_per_vector))
-    options = group_options(rates_of(fabric), size._replace(columns=columns, rows=min(size.rows, TILE_ROWS)), units, 1.0)
+    options = group_options(
+        rates_of(fabric), size._replace(columns=columns, rows=min(size.rows, TILE_ROWS)), units, 1.0
+    )
     return number * options.paces[-1]
 
 

@@ -180,7 +180,9 @@ def tiled_size(size: GroupSize, group: Group, tiles: Tiles, tiling: Tiling) -> G
     return size._replace(rows=tiling.size)
 
 
-def crossing(graph: DataflowGraph, groups: tuple[Group, ...], readers: dict[str, frozenset[str]]) -> tuple[list[str], list[str]]:
+def crossing(
+    graph: DataflowGraph, groups: tuple[Group, ...], readers: dict[str, frozenset[str]]
+) -> tuple[list[str], list[str]]:
     """Return the stored tensors that some groups must load, and those they must store, in order."""
     made = {group.output for group in groups}
     inside = {op.name for group in groups for op in group.ops}

@@ -112,7 +112,7 @@ def work_of(rates: Rates, size: GroupSize, heads: int, rows: int, columns: int, 
         macs = heads * rows * columns * inner
         cycles = max(-(-macs // rates.macs_per_cycle), left, right)
         return Work(cycles, left, right, output)
-    taken = int(math.ceil(output * size.passes))
+    taken = math.ceil(output * size.passes)
     return Work(taken * size.interval, taken, 0, output)
 
 
@@ -184,15 +184,12 @@ def options_of(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> Op
     return Options(units, kept, plans, [-pace for pace in kept])
 
 
-def balance(options: Sequence[Options], budget: int, least: float) -> tuple[float, list[GroupPlan]] | None:
+def balance(options: Sequence[Options], budget: int, least: float) -> tuple[float, list[GroupPlan]]:
     """Share `budget` units so that the slowest group is as fast as can be: its pace, and all cuts.
 
     All groups work at the same time on different samples, so the slowest sets the pace. A pace below
-    `least` is of no use: units that would bring it stay free. None when there are more groups than
-    units.
+    `least` is of no use: units that would bring it stay free. Each group must have a unit.
     """
-    if len(options) > budget:
-        return None
     paces = sorted({pace for option in options for pace in option.paces})
     low, high = 0, len(paces) - 1  # the slowest pace needs one unit for each group
     while low < high:
