@@ -397,7 +397,7 @@ def test_a_file_in_the_way_of_the_output_is_found_before_the_work(
 ) -> None:
     path = tmp_path / "file"
     path.write_text("precious")
-    monkeypatch.setattr("placer.simulate.simulate_sections", lambda config: pytest.fail("must not run"))
+    monkeypatch.setattr("placer.simulate.simulate_sections", lambda *args: pytest.fail("must not run"))
     done = run(capsys, *GEMM, f"output={path / inside}")
     assert (done.code, done.out) == (2, "")
     assert done.err == f"error: cannot make the folder {path / inside}: {path} is a file\n"
