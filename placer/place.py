@@ -14,10 +14,10 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(PlaceConfig, config)
     require_folder(settings.output)
     lowered = settings.lowered()
-    write_plan(settings, lowered)
     with SearchProgress(settings.to_options(), settings.starts) as progress:
         placed = place_sections(settings, lowered.sections, progress)
     # First, so that a closed pipe cannot lose the results.
+    write_plan(settings, lowered)
     write_placed(settings, placed, command_line("placer.place"))
     console = make_console()
     show_placed(settings, placed, console)

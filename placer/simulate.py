@@ -15,9 +15,9 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(SimulateConfig, config)
     require_folder(settings.output)
     lowered = settings.lowered()
-    write_plan(settings, lowered)
     results = simulate_sections(settings, lowered.sections)
     # First, so that a closed pipe cannot lose the results.
+    write_plan(settings, lowered)
     write_simulated(settings, results, command_line("placer.simulate"))
     console = make_console()
     show_simulated(settings, results, console)

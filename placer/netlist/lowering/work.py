@@ -27,6 +27,7 @@ MAX_PORTS = 24  # read ports over which an operand is taken to be spread
 MAX_INNER = 8  # most parts of a sum: each hands its partial sums to the next one
 VECTOR_SLACK = 1.25  # how much faster than needed units that make no products should be
 INNER_COST = 0.001  # relative time that one more part of a sum is taken to cost
+COLUMN_COST = 0.02  # relative time that one more column part of an op on vectors is taken to cost
 TRAFFIC_COST = 0.1  # cycles of all units that reading a vector and a step of its way count as
 
 
@@ -150,6 +151,8 @@ def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tu
                     trips = left * (1 + math.sqrt(columns)) + right * (1 + math.sqrt(rows))
                     pace = max(pace, left / MAX_PORTS, 0 if size.has_weights else right / MAX_PORTS)
                     score = pace * (1 + INNER_COST * (inner - 1)) + TRAFFIC_COST * trips / number
+                    if not size.is_product:  # ops on whole rows then share fewer buffers with it
+                        score = pace * (1 + COLUMN_COST * (columns - 1))
                     if score < scores[number]:
                         scores[number] = score
                         paces[number] = pace
