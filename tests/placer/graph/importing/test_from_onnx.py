@@ -79,10 +79,6 @@ def test_exported_networks_compute_what_pytorch_computes(tmp_path: Path, name: s
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(module, (x,), path, dynamo=True, verbose=False, opset_version=opset)
-    if (name, opset) == ("gpt", 18):  # writes gelu by tanh as six operators
-        with pytest.raises(InputError, match=r"Pow: no such operation here; at node 'node_Pow"):
-            import_onnx(path)
-        return
     network = import_onnx(path)
     (found,) = network.run([x.numpy()])
     with torch.no_grad():
@@ -113,7 +109,7 @@ def test_old_files_write_gelu_by_erf(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"]),
         helper.make_node("Div", ["h", "root"], ["d"]),
-        helper.make_node("Erf", ["d"], ["e"]),
+        helper.make_node("Erf", ["d"], ["e"], name="erf"),
         helper.make_node("Add", ["e", "one"], ["g"]),
         helper.make_node("Mul", ["h", "g"], ["m"]),
         helper.make_node("Mul", ["m", "half"], ["y"]),
@@ -123,7 +119,7 @@ def test_old_files_write_gelu_by_erf(tmp_path: Path) -> None:
     assert kinds == ["load", "linear", "gelu", "store"]
     nodes[3] = helper.make_node("Add", ["e", "half"], ["g"], name="wrong")
     saved(path, model_of(nodes, [weight("w", 8, 4), root, half, one]))
-    with pytest.raises(InputError, match="Add: erf outside of gelu; at node 'wrong'"):
+    with pytest.raises(InputError, match="Erf: no such operation here; at node 'erf'"):
         import_onnx(path)
 
 
@@ -136,12 +132,11 @@ def test_all_unsupported_operators_are_listed(tmp_path: Path) -> None:
         helper.make_node("Add", ["c", "d"], ["y"], name="five"),
     ]
     path = saved(tmp_path / "net.onnx", model_of(nodes, []))
-    with pytest.raises(InputError, match="3 operations are not supported") as error:
+    with pytest.raises(InputError, match="2 operations are not supported") as error:
         import_onnx(path)
     assert str(error.value).splitlines()[1:] == [
         "  Sin: no such operation here; at node 'one'",
         "  my.own.Frobnicate: no such operation here; at node 'three'",
-        "  Mul: an element-wise product of two tensors; at node 'four'",
     ]
 
 
@@ -236,8 +231,8 @@ def old_opset(model: onnx.ModelProto) -> None:
     model.opset_import[0].version = 9
 
 
-def second_input(model: onnx.ModelProto) -> None:
-    model.graph.input.append(helper.make_tensor_value_info("z", FLOAT, (1,)))
+def no_inputs(model: onnx.ModelProto) -> None:
+    del model.graph.input[:]
 
 
 def unknown_tensor(model: onnx.ModelProto) -> None:
@@ -255,8 +250,8 @@ def no_output(model: onnx.ModelProto) -> None:
         (negative_weight, r"weight 'w' has shape \[-8, -16\]"),
         (short_weight, "weight 'w' is malformed"),
         (old_opset, "operator set 9; supported: 13 to"),
-        (second_input, r"inputs \['x', 'z'\]; networks with one are supported"),
-        (unknown_tensor, r"MatMul: malformed \(KeyError: 'nowhere'\); at node 'first'"),
+        (no_inputs, r"0 inputs \[\]; input_shape has none, needed are 1 to 64 inputs"),
+        (unknown_tensor, r"MatMul: malformed \(LookupError: no tensor 'nowhere'\); at node 'first'"),
         (no_output, "no input; a graph needs a load"),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from placer.base import InputError
 from placer.graph import OpKind
-from placer.graph.importing import layers
+from placer.graph.importing import elementwise
 from placer.graph.importing.assembler import Assembler
 from placer.graph.importing.finishing import finish
 from placer.graph.importing.views import Atom, Order, UnsupportedError, Value, find_steps, whole
@@ -43,7 +43,7 @@ def apply(a: Assembler, x: Value, array: Any, kind: str, choice: int) -> tuple[V
         shape = factorised(math.prod(x.shape), choice)
         return x.reshape(shape), array.reshape(shape)
     if kind == "scale":
-        return layers.scale(a, x, 0.5), array * 0.5
+        return elementwise.scale(a, x, 0.5), array * 0.5
     if rank < 2 or x.shape[dim] == 1:
         return x, array
     index = choice // rank % x.shape[dim]
@@ -60,7 +60,7 @@ def test_random_rearrangements_keep_the_numbers(
     x, given_array = a.input(0, shape), np.arange(math.prod(shape), dtype=float).reshape(shape)
     array, expected = given_array, []
     if is_loaded:
-        x, array = layers.elementwise(a, OpKind.RELU, x), np.maximum(array, 0)
+        x, array = elementwise.elementwise(a, OpKind.RELU, x), np.maximum(array, 0)
     for kind, choice in [*steps, ("store", 0)]:
         try:
             if kind == "store":
