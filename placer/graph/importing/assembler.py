@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from placer.base import InputError
 from placer.graph import Op, OpAttributes, OpKind, Shape, output_shape
 from placer.graph.importing.network import Loaded
 from placer.graph.importing.views import (
@@ -61,13 +62,17 @@ class Assembler:
         self.outputs: dict[str, Shape] = {}
         self._shapes: dict[str, Shape] = {}
         self._sources: dict[str, int | NDArray[Any]] = {}
+        self._images: dict[str, Shape] = {}  # sources [1, C, H, W], by name
         self._constants: dict[str, list[str]] = {}  # sources that are constants, by the user's name
         self._known: dict[object, str] = {}  # loads and views that exist already
         self._numbers = 0  # in constants that were computed or rearranged
 
     def input(self, number: int, shape: Shape) -> Value:
         """Make an input of the network."""
-        return self._source(f"input{number}" if number else "input", number, shape)
+        value = self._source(f"input{number}" if number else "input", number, shape)
+        if len(shape) == 4 and shape[0] == 1:
+            self._images[value.tensor] = shape
+        return value
 
     def constant(self, constant: Constant) -> Value:
         """Make a constant that is read like an input; the same one is made only once."""
@@ -117,8 +122,11 @@ class Assembler:
     def add_op(self, kind: OpKind, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Add an op; returns the name of its tensor."""
         name = _unused(_plain(name) or kind.value, self.ops)
-        op = Op(name, kind, inputs, OpAttributes(**attributes))
-        self._shapes[op.name] = output_shape(op, [self._shapes[tensor] for tensor in inputs])
+        try:
+            op = Op(name, kind, inputs, OpAttributes(**attributes))
+            self._shapes[op.name] = output_shape(op, [self._shapes[tensor] for tensor in inputs])
+        except InputError as error:
+            raise UnsupportedError(str(error)) from error
         self.ops[op.name] = op
         return op.name
 
@@ -147,7 +155,8 @@ class Assembler:
         """Make a tensor whose elements lie as the user counts them, with as long columns as need be."""
         try:
             x = self.by_rows(value)
-            return x.tensor if x == self.result(x.tensor, x.shape) else self.matrix(x)
+            is_whole = not x.is_repeated and x == self.result(x.tensor, x.shape)
+            return x.tensor if is_whole else self.matrix(x)
         except OrderError:
             shape = value.shape
             for cut in range(len(shape) - 2, 0, -1):
@@ -230,7 +239,8 @@ class Assembler:
     def filling(self, value: Value) -> Value:
         """Return the value as a view of all of a tensor: what else that holds is cut off."""
         if value.is_source:
-            return self.by_rows(value)
+            is_image = self._images.get(value.tensor) == value.shape
+            return self._image(value) if is_image else self.by_rows(value)
         if len(value.base) == 2 and (width := _gap(value.axis_atoms(1))):
             value = self.split_columns(value, width)
         rank = len(value.base)
@@ -242,6 +252,18 @@ class Assembler:
         if rank == 3 and value.span(0) != (0, value.base[0]):
             return self._cut_heads(value)
         return value
+
+    def _image(self, value: Value) -> Value:
+        """Load an image [1, C, H, W] with its pixels as rows and its channels as columns."""
+        return self.by_rows(value.permute([0, 2, 3, 1])).permute([0, 3, 1, 2])
+
+    def transposed(self, value: Value) -> Value:
+        """Return a value that fills a tensor as a view of the transpose of that tensor."""
+        last = len(value.base) - 1
+        swap = {last: last - 1, last - 1: last}
+        base = (*value.base[:-2], value.base[-1], value.base[-2])
+        dims = tuple(tuple(replace(a, axis=swap.get(a.axis, a.axis)) for a in dim) for dim in value.dims)
+        return replace(value, base=base, dims=dims, tensor=self._follow(value.tensor, [TRANSPOSE]))
 
     def split_columns(self, value: Value, width: int) -> Value:
         """Return the value as a view of heads that are `width` columns each of a matrix."""
@@ -347,7 +369,7 @@ def _in_heads(atom: Atom, width: int) -> Atoms:
     if atom.axis < 0:
         return (atom,)
     inside = max(1, min(atom.size, width // atom.stride))
-    if atom.size % inside or (atom.stride * inside) % width and atom.size > inside:
+    if atom.size % inside or (atom.size > inside and (atom.stride * inside) % width):
         raise UnsupportedError("a part of a tensor that is scattered over its columns")
     if atom.stride >= width:
         return (Atom(0, atom.stride // width, atom.size),)

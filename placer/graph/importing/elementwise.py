@@ -76,7 +76,11 @@ def multiply(a: Assembler, left: Operand, right: Operand) -> Value:
     if x.is_repeated and not y.is_repeated:
         x, y = y, x
     x = _apart(a, a.solid(x), y)
-    return replace(x, tensor=a.add_op(OpKind.MULTIPLY, x.tensor, a.factor(a.along(y, x))))
+    factor = a.along(y, x)
+    if factor.dims[-2] and is_repeat(factor.dims[-2]) and not is_repeat(factor.dims[-1]):
+        x = a.transposed(x)  # one factor per column is one per row of the transpose
+        factor = a.along(y, x)
+    return replace(x, tensor=a.add_op(OpKind.MULTIPLY, x.tensor, a.factor(factor)))
 
 
 def _multiply_constant(a: Assembler, x: Value, constant: Constant) -> Value:

@@ -14,11 +14,11 @@ from placer.base import InputError
 from placer.graph import MAX_ELEMENTS, Shape
 from placer.graph.importing.assembler import MAX_CONSTANTS, Constant
 from placer.graph.importing.finishing import finish
-from placer.graph.importing.network import MAX_INPUTS, ImportedNetwork, require_agreement
+from placer.graph.importing.network import MAX_DIMENSION, MAX_INPUTS, ImportedNetwork, is_allowed, require_agreement
 from placer.graph.importing.onnx_file import MALFORMED, attributes_of, read_model, to_array
 from placer.graph.importing.onnx_operators import COMPUTABLE, ELEMENTWISE, FOLDABLE, HANDLERS
 from placer.graph.importing.views import UnsupportedError
-from placer.graph.importing.walk import Node, Walk
+from placer.graph.importing.walk import MAX_COMPUTED, Node, Walk
 
 INTEGERS = (6, 7)  # TensorProto.INT32, INT64
 
@@ -69,12 +69,12 @@ def _input_shape(path: Path, entry: Any, given: Shape | None) -> Shape:
     told = [dim.dim_value for dim in entry.type.tensor_type.shape.dim]  # 0: left open
     shape = tuple(told) if given is None else tuple(given)
     fits = len(shape) == len(told) and all(t in (0, s) for s, t in zip(shape, told, strict=True))
-    if not fits or not shape or min(shape) < 1 or math.prod(shape) > MAX_ELEMENTS:
+    if not fits or not is_allowed(shape):
         seen = [size or "?" for size in told]
         raise InputError(
             f"ONNX file {path}: the input has shape {seen}, input_shape is "
-            f"{None if given is None else list(given)}; set input_shape to sizes from 1, at most "
-            f"{MAX_ELEMENTS} elements, for example [1,128,768]"
+            f"{None if given is None else list(given)}; set input_shape to sizes from 1 to "
+            f"{MAX_DIMENSION}, at most {MAX_ELEMENTS} elements, for example [1,128,768]"
         )
     return shape
 
@@ -119,7 +119,7 @@ class _OnnxWalk(Walk):
 
     def _visit(self, number: int, node: Any) -> Sequence[Node | Constant]:
         """Return the results of an operator: constants if it does not depend on the input."""
-        kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+        kind = str(node.op_type) if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         read = [self._values.get(name, name) if name else None for name in node.input]
         constants = [value for value in read if isinstance(value, Constant)]
         entry = Node(
@@ -128,7 +128,9 @@ class _OnnxWalk(Walk):
             compute=lambda results: self._results(node, kind, [
                 results[v] if isinstance(v, Node) else v.array if isinstance(v, Constant) else v for v in read
             ]),
-            numbers=tuple(float(c.array.reshape(())) for c in constants if c.array.size == 1 and c.array.dtype != bool),
+            numbers=tuple(
+                float(c.array.reshape(())) for c in constants if c.array.size == 1 and c.array.dtype.kind in "iuf"
+            ),
         )  # fmt: skip
         unknown = [value for value in read if isinstance(value, str)]
         try:
@@ -165,7 +167,7 @@ class _OnnxWalk(Walk):
             for part in range(count)
         ]  # fmt: skip
 
-    def _results(self, node: Any, kind: str, inputs: Sequence[Any]) -> Any:
+    def _results(self, node: Any, kind: str, inputs: Sequence[Any], limit: int = MAX_COMPUTED) -> Any:
         """Compute the result of an operator for given numbers; a list if there are several."""
         from onnx import GraphProto, ValueInfoProto
         from onnx.reference import ReferenceEvaluator
@@ -174,8 +176,8 @@ class _OnnxWalk(Walk):
             raise UnsupportedError(f"{kind} is not computed")
         arrays = {name: np.asarray(v) for name, v in zip(node.input, inputs, strict=True) if v is not None}
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-        if _folded_size(kind, list(arrays.values()), axis) > MAX_CONSTANTS:
-            raise UnsupportedError(f"constants of more than {MAX_CONSTANTS} numbers")
+        if _folded_size(kind, list(arrays.values()), axis) > limit:
+            raise UnsupportedError(f"a result of more than {limit} numbers")
         graph = GraphProto(
             node=[node],
             input=[ValueInfoProto(name=name) for name in arrays],
@@ -190,8 +192,12 @@ class _OnnxWalk(Walk):
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
         self.assembler.reserve(_folded_size(kind, [constant.array for constant in constants], axis))
         given = iter(constants)
-        results = _listed(self._results(node, kind, [next(given).array if name else None for name in node.input]))
-        return [Constant(name, np.asarray(result)) for name, result in zip(node.output, results, strict=True)]
+        inputs = [next(given).array if name else None for name in node.input]
+        results = _listed(self._results(node, kind, inputs, MAX_CONSTANTS))
+        arrays = [np.asarray(result) for result in results]
+        if any(array.dtype.kind not in "biuf" for array in arrays):
+            raise ValueError("the result holds no numbers")
+        return [Constant(name, array) for name, array in zip(node.output, arrays, strict=True)]
 
 
 def _listed(results: Any) -> Any:

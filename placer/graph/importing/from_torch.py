@@ -20,7 +20,7 @@ from placer.graph.importing.assembler import Constant
 from placer.graph.importing.finishing import finish
 from placer.graph.importing.network import ImportedNetwork, require_agreement
 from placer.graph.importing.torch_operators import HANDLERS, IGNORED, SHAPE_ONLY
-from placer.graph.importing.walk import Node, Walk
+from placer.graph.importing.walk import MAX_COMPUTED, Node, Walk
 
 if TYPE_CHECKING:
     import torch
@@ -81,10 +81,7 @@ def _as_module(function: Callable[..., Any], arguments: Mapping[str, Any]) -> to
 
 
 def import_module(
-    module: torch.nn.Module,
-    input_shape: Shape | Sequence[Shape],
-    has_indices: bool | Sequence[bool],
-    name: str,
+    module: torch.nn.Module, input_shape: Shape | Sequence[Shape], has_indices: bool | Sequence[bool], name: str
 ) -> ImportedNetwork:
     """Import a module in evaluation mode, for one input or several of the given shapes.
 
@@ -200,8 +197,7 @@ class _TorchWalk(Walk):
         arguments = torch.utils._pytree.tree_leaves((node.args, node.kwargs))
         entry = Node(
             number, name, lambda: _place(node), inputs,
-            compute=lambda results: self._run(node, lambda n: results.get(self._values[n], self._values[n])
-                                              if isinstance(self._values[n], Node) else self._values[n]),
+            compute=lambda results: self._compute(node, results),
             numbers=tuple(float(a) for a in arguments if isinstance(a, int | float) and not isinstance(a, bool)),
         )  # fmt: skip
         if not inputs or name in SHAPE_ONLY:
@@ -216,6 +212,13 @@ class _TorchWalk(Walk):
         options = {key: self._argument(value) for key, value in node.kwargs.items()}
         return handler(self.assembler, *arguments, **options)
 
+    def _compute(self, node: Any, results: Mapping[Node, Any]) -> Any:
+        """Return what a node makes of what the nodes before it made."""
+        if _numbers(node) > MAX_COMPUTED:
+            raise InputError(f"{node.name}: more than {MAX_COMPUTED} numbers")
+        values = {n: results.get(v) if isinstance(v := self._values[n], Node) else v for n in node.all_input_nodes}
+        return self._run(node, values.__getitem__)
+
     def _run(self, node: Any, lookup: Callable[[Any], Any]) -> Any:
         import torch
 
@@ -225,11 +228,8 @@ class _TorchWalk(Walk):
 
     def _fold(self, node: Any, entry: Node) -> Any:
         """Compute the result of a node that does not depend on the input."""
-        import torch
-
         try:
-            made = torch.utils._pytree.tree_leaves(node.meta.get("val"))
-            self.assembler.reserve(sum(t.numel() for t in made if isinstance(t, torch.Tensor)))
+            self.assembler.reserve(_numbers(node))
             return self._run(node, lambda n: _shaped(n) if isinstance(self._values[n], Node) else self._values[n])
         except InputError as error:
             entry.problem = error
@@ -252,6 +252,14 @@ class _TorchWalk(Walk):
             array = (value.float() if value.is_floating_point() else value).cpu().numpy()
             return Constant(self._names.get(argument, argument.name), array, argument in self._names)
         return value
+
+
+def _numbers(node: Any) -> int:
+    """Return how many numbers a node makes."""
+    import torch
+
+    made = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    return sum(tensor.numel() for tensor in made if isinstance(tensor, torch.Tensor))
 
 
 def _shaped(node: Any) -> Any:

@@ -22,7 +22,7 @@ from placer.graph.importing.views import Value
 
 Array = NDArray[Any]
 
-MAX_PROBE = 2**25  # elements of a tensor on which operators are run
+MAX_PROBE = 2**23  # elements of a tensor on which operators are run
 MAX_ROWS = 64  # that are compared
 MAX_COLUMNS = 1024  # of a router, or of positions that are turned
 TOLERANCE = 2e-5  # operators compute in float32
@@ -48,8 +48,12 @@ class Function:
 
     def __call__(self, x: Array) -> Array:
         """Return the result; one that is not finite if there is none."""
-        y = self.run(x.astype(np.float32))
+        y = self.run(np.ascontiguousarray(x, np.float32))
         return np.full(1, np.nan) if y is None else np.asarray(y, np.float64)
+
+    def of(self, shape: tuple[int, ...]) -> Function:
+        """Return the same function of a tensor that was reshaped."""
+        return Function(lambda x: self.run(x.reshape(shape)), self.numbers)
 
 
 def recognise(a: Assembler, x: Value, function: Function) -> Value | None:
@@ -63,13 +67,24 @@ def recognise(a: Assembler, x: Value, function: Function) -> Value | None:
     if y.shape in ((*x.shape[:-1], 1), x.shape[:-1]) and x.shape[-1] > 1:
         return _router_column(a, x, function, y.shape)
     if y.shape != x.shape:
-        return None
+        return recognise(a, x.reshape(y.shape), function.of(x.shape)) if y.size == probe.size else None
     rows, made = _rows(probe), _rows(y)
     for kind, attributes in _ACTIVATIONS:
         if _agree(_compute(kind, [rows], **attributes), made):
             is_softmax = kind == OpKind.SOFTMAX
             return layers.softmax(a, x, -1) if is_softmax else elementwise(a, kind, x, **attributes)
     return _router(a, x, rows, made) or _norm(a, x, function, probe) or recognise_rotary(a, x, function)
+
+
+def recognise_gelu(a: Assembler, x: Value, function: Function) -> Value | None:
+    """Return gelu by tanh, of which the graph knows every operator by itself."""
+    if not x.shape or math.prod(x.shape) > MAX_PROBE:
+        return None
+    probe = _probe(x)
+    y = function(probe)
+    if y.shape != x.shape or not _agree(_compute(OpKind.GELU, [_rows(probe)], tanh=True), _rows(y)):
+        return None
+    return elementwise(a, OpKind.GELU, x, tanh=True)
 
 
 def _probe(x: Value) -> Array:
@@ -88,9 +103,7 @@ def _agree(ours: Array, theirs: Array) -> bool:
 def _compute(kind: OpKind, inputs: list[Array], weights: dict[str, Array] | None = None, **attributes: Any) -> Array:
     """Return what one op makes of matrices."""
     names = [f"x{number}" for number in range(len(inputs))]
-    loads = [
-        Op(name, OpKind.LOAD, (), OpAttributes(shape=x.shape)) for name, x in zip(names, inputs, strict=True)
-    ]
+    loads = [Op(name, OpKind.LOAD, (), OpAttributes(shape=x.shape)) for name, x in zip(names, inputs, strict=True)]
     op = Op("y", kind, tuple(names), OpAttributes(**attributes))
     graph = DataflowGraph("idiom", "idiom", (*loads, op, Op("out", OpKind.STORE, ("y",))))
     return compute_values(graph, dict(zip(names, inputs, strict=True)), weights or {})["y"]
@@ -195,7 +208,7 @@ def recognise_rotary(a: Assembler, x: Value, function: Function) -> Value | None
 
 
 def _even(width: int) -> Array:
-    return np.arange(width) % 2 == 0
+    return np.asarray(np.arange(width) % 2 == 0)
 
 
 def _neighbour(width: int) -> Array:
@@ -215,7 +228,7 @@ def _varies(table: Array, dim: int) -> bool:
 
 def _neighbours_turned(a: Assembler, x: Value, dim: int, cos: Array, sin: Array) -> Value:
     """Turn neighbouring columns: x times cosines, plus x with each pair swapped times sines."""
-    width = x.shape[-1]
+    x, width = a.by_rows(x), x.shape[-1]
     swap = np.zeros((width, width))
     swap[_neighbour(width), np.arange(width)] = np.where(_even(width), -1, 1)
     shape = [size if number in (dim, len(x.shape) - 1) else 1 for number, size in enumerate(x.shape)]

@@ -89,9 +89,9 @@ def convolution(
             f"a convolution of {list(x.shape)} with a weight of {list(weight.shape)}, groups={groups}"
         )
     size, rank = x.shape[2:], len(x.shape)
-    if groups == 1 and windows.is_plain and tuple(windows.stride) == tuple(windows.kernel):
-        if x.is_source or math.prod(windows.kernel) == 1:
-            return _apart(a, x, weight, bias)
+    is_apart = groups == 1 and windows.is_plain and tuple(windows.stride) == tuple(windows.kernel)
+    if is_apart and (x.is_source or math.prod(windows.kernel) == 1):
+        return _apart(a, x, weight, bias)
     image, outputs = _image(a, x), windows.outputs(size)
     name = weight.name.removesuffix(".weight")
     if groups == x.shape[1] == weight.shape[0]:
@@ -120,9 +120,7 @@ def _depthwise(a: Assembler, image: str, weight: Constant, name: str, attributes
     return a.add_op(OpKind.DEPTHWISE, image, name=name, weight=a.weight(weight.name, taps), **attributes)
 
 
-def _grouped(
-    a: Assembler, image: str, weight: Constant, name: str, attributes: dict[str, Any], groups: int
-) -> str:
+def _grouped(a: Assembler, image: str, weight: Constant, name: str, attributes: dict[str, Any], groups: int) -> str:
     """Multiply windows by weights [groups, taps * channels, columns], without groups if there is one."""
     columns, channels = weight.shape[0] // groups, weight.shape[1]
     taps = weight.array.reshape(groups, columns, channels, -1).transpose(0, 3, 2, 1)

@@ -53,7 +53,7 @@ def matmul(a: Assembler, left: Operand, right: Operand) -> Value:
     else:
         heads = np.broadcast_shapes(one.shape[:-2], two.shape[:-2])
         leading = (*heads, one.shape[-2])
-        tensors = tuple(a.stack(side.expand((*heads, *side.shape[-2:]))) for side in (one, two))
+        tensors = (a.stack(one.expand((*heads, *one.shape[-2:]))), a.stack(two.expand((*heads, *two.shape[-2:]))))
     return a.result(a.add_op(OpKind.MATMUL, *tensors), (*leading, two.shape[-1]))
 
 
@@ -89,6 +89,7 @@ def layernorm(
     a: Assembler, x: Value, size: int, gamma: Constant | None, beta: Constant | None, epsilon: float
 ) -> Value:
     """Normalise the last `size` elements, which may be several dimensions."""
+    a.reserve(2 * size)
     parts = {
         ".gamma": np.ones(size) if gamma is None else gamma.array.reshape(-1),
         ".beta": np.zeros(size) if beta is None else beta.array.reshape(-1),
@@ -99,6 +100,7 @@ def layernorm(
 
 def rmsnorm(a: Assembler, x: Value, size: int, gamma: Constant | None, epsilon: float) -> Value:
     """Divide the last `size` elements by the root of their mean square."""
+    a.reserve(size)
     parts = {".gamma": np.ones(size) if gamma is None else gamma.array.reshape(-1)}
     name = gamma.name.removesuffix(".weight") if gamma else "rmsnorm"
     return _norm(a, OpKind.RMSNORM, x, name, parts, epsilon)

@@ -31,6 +31,7 @@ TOLERANCE = 1e-4  # largest difference over largest value; networks compute in f
 MAX_CHECKED_WEIGHTS = 2**27  # numbers; more would need gigabytes in float64
 MAX_CHECKED_TENSORS = 2**28  # numbers in all tensors of the graph together
 MAX_INPUTS = 64
+MAX_DIMENSION = 2**24  # of an input; more is a typing error or a damaged file
 
 
 class InputKind(StrEnum):
@@ -66,9 +67,10 @@ class NetworkChoice:
         if len(shapes) > MAX_INPUTS:
             raise InputError(f"input_shape={given}: more than {MAX_INPUTS} inputs")
         for shape in shapes:
-            if not shape or min(shape) < 1 or math.prod(shape) > MAX_ELEMENTS:
+            if not is_allowed(shape):
                 raise InputError(
-                    f"input_shape={list(shape)}: allowed are sizes from 1, at most {MAX_ELEMENTS} elements"
+                    f"input_shape={list(shape)}: allowed are sizes from 1 to {MAX_DIMENSION}, at most "
+                    f"{MAX_ELEMENTS} elements"
                 )
         return shapes
 
@@ -79,6 +81,11 @@ class NetworkChoice:
         if len(self.input_kind) != count:
             raise InputError(f"input_kind={[str(kind) for kind in self.input_kind]} for {count} inputs")
         return tuple(self.input_kind)
+
+
+def is_allowed(shape: Shape) -> bool:
+    """Say whether an input may have this shape."""
+    return bool(shape) and min(shape) >= 1 and max(shape) <= MAX_DIMENSION and math.prod(shape) <= MAX_ELEMENTS
 
 
 def import_network(choice: NetworkChoice) -> ImportedNetwork:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +23,7 @@ def mean(a: Assembler, x: Value, dims: Sequence[int], keepdim: bool) -> Value:
     if reduced == [2, 3] and len(x.shape) == 4 and x.shape[0] == 1:
         return mean_of_image(a, x).reshape(shape)
     number = math.prod(x.shape[dim] for dim in reduced)
+    a.reserve(number)
     return _weighted_sum(a, x, reduced, Constant(f"mean_{number}", np.full((1, number), 1 / number))).reshape(shape)
 
 
@@ -29,6 +31,7 @@ def total(a: Assembler, x: Value, dims: Sequence[int], keepdim: bool) -> Value:
     """Take the sum: a linear layer with one column of ones, or a sum of heads."""
     reduced, shape = _reduction(x, dims, keepdim)
     number = math.prod(x.shape[dim] for dim in reduced)
+    a.reserve(number)
     return _weighted_sum(a, x, reduced, Constant(f"ones_{number}", np.ones((1, number)))).reshape(shape)
 
 
@@ -90,7 +93,7 @@ def _reordered(x: Operand, name: str, letters: list[str], counts: list[int]) -> 
     order = [name.index(letter) for letter in letters]
     sizes = [x.shape[i] for i in order]
     ends = [0, counts[0], counts[0] + counts[1], sum(counts)]
-    shape = [math.prod(sizes[start:stop]) for start, stop in zip(ends, ends[1:], strict=False)]
+    shape = [math.prod(sizes[start:stop]) for start, stop in pairwise(ends)]
     shape = shape if counts[0] else shape[1:]
     if isinstance(x, Constant):
         return Constant(x.name, x.array.transpose(order).reshape(shape))
@@ -101,7 +104,7 @@ def _product_and_sum(
     a: Assembler, names: list[str], operands: Sequence[Operand], output: str, summed: list[str]
 ) -> Value:
     letters = [*output, *summed]
-    sides = []
+    sides: list[Operand] = []
     for name, x in zip(names, operands, strict=True):
         order = sorted(range(len(name)), key=lambda i, name=name: letters.index(name[i]))  # type: ignore[misc]
         shape = [x.shape[name.index(n)] if n in name else 1 for n in letters]

@@ -18,17 +18,23 @@ from numpy.typing import NDArray
 from placer.base import InputError
 from placer.graph import Shape
 from placer.graph.importing.assembler import Assembler
-from placer.graph.importing.idioms import Function, recognise, recognise_rotary
+from placer.graph.importing.idioms import Function, recognise, recognise_gelu, recognise_rotary
 from placer.graph.importing.views import OrderError, UnsupportedError, Value
 
 log = logging.getLogger(__name__)
 
+Find = Callable[[Assembler, Value, Function], Value | None]
+
 MAX_LISTED = 30
+MAX_COMPUTED = 2**25  # numbers of a result that is computed to recognise an idiom
 MAX_INSIDE = 40  # operators of one idiom
 MAX_CUTS = 6  # tensors of which an idiom may be a function, tried from the nearest on
 
-_SUMS = ("aten.add", "Add", "aten.sub", "Sub")
-_JOINS = ("aten.cat", "aten.stack", "Concat")
+# Idioms of known operators only: what they end with, and what comes a few operators before.
+_ENDS: list[tuple[tuple[str, ...], tuple[str, ...], Find]] = [
+    (("aten.add", "Add", "aten.sub", "Sub"), ("aten.cat", "Concat"), recognise_rotary),
+    (("aten.mul", "Mul", "aten.div", "Div"), ("aten.tanh", "Tanh"), recognise_gelu),
+]
 _HEAVY = ("linear", "matmul", "mm", "conv", "attention", "embedding", "gemm", "einsum")  # in no idiom
 
 
@@ -91,11 +97,12 @@ class Walk(ABC):
                 node.problem = f"in a form that is not known here ({type(error).__name__}: {error})"
         if node.value is None:
             node.value = self._first(node, recognise)
-        elif node.kind in _SUMS and _follows_join(node):
-            node.value = self._first(node, recognise_rotary) or node.value
+        for ends, parts, find in _ENDS:
+            if node.kind in ends and isinstance(node.value, Value) and _follows(node, parts):
+                node.value = self._first(node, find) or node.value
         return node
 
-    def _first(self, node: Node, find: Callable[[Assembler, Value, Function], Value | None]) -> Value | None:
+    def _first(self, node: Node, find: Find) -> Value | None:
         """Return what an idiom makes of the nearest tensor of which it is a function."""
         tried = 0
         for leaf, inside in _cuts(node):
@@ -186,6 +193,6 @@ def _cuts(root: Node) -> Iterable[tuple[Node, list[Node]]]:
         border.update(node.inputs)
 
 
-def _follows_join(node: Node, depth: int = 3) -> bool:
-    """Say whether tensors were joined a few operators before."""
-    return depth > 0 and any(entry.kind in _JOINS or _follows_join(entry, depth - 1) for entry in node.inputs)
+def _follows(node: Node, kinds: Sequence[str], depth: int = 4) -> bool:
+    """Say whether an operator of some kinds is a few operators before."""
+    return depth > 0 and any(entry.kind in kinds or _follows(entry, kinds, depth - 1) for entry in node.inputs)

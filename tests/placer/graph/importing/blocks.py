@@ -188,9 +188,7 @@ class MixtureOfExperts(nn.Module):
     def __init__(self, form: str) -> None:
         super().__init__()
         self.router = nn.Linear(16, 4, bias=False)
-        self.experts = nn.ModuleList(
-            nn.Sequential(nn.Linear(16, 24), nn.GELU(), nn.Linear(24, 16)) for _ in range(4)
-        )
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(16, 24), nn.GELU(), nn.Linear(24, 16)) for _ in range(4))
         self.form = form
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

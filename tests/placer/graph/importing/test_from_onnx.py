@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -151,6 +152,38 @@ def test_constants_are_folded_but_not_without_limit(tmp_path: Path) -> None:
         import_onnx(path)
 
 
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [("Relu", {}), ("ReduceMean", {}), ("Add", {}), ("LayerNormalization", {"axis": 0}), ("Expand", {})],
+)
+def test_a_huge_dimension_takes_no_memory(tmp_path: Path, kind: str, attributes: dict[str, Any]) -> None:
+    extra = {"Add": ["b"], "LayerNormalization": ["b"], "Expand": ["sizes"]}.get(kind, [])
+    sizes = numpy_helper.from_array(np.array([10**9, 1, 1], np.int64), "sizes")
+    node = helper.make_node(kind, ["x", *extra], ["y"], **attributes)
+    path = saved(tmp_path / "net.onnx", model_of([node], [weight("b", 1), sizes], (1, 10**9)))
+    with pytest.raises(InputError, match="sizes from 1 to 16777216"):
+        import_onnx(path)
+    path = saved(tmp_path / "net.onnx", model_of([node], [weight("b", 1), sizes], (2**24, 100)))
+    tracemalloc.start()
+    try:
+        import_onnx(path)
+    except InputError as error:
+        assert "16777216" in str(error) or "numbers" in str(error) or "repeating" in str(error)
+    assert tracemalloc.get_traced_memory()[1] < 2**28
+    tracemalloc.stop()
+
+
+def test_several_inputs_have_a_shape_each(tmp_path: Path) -> None:
+    model = model_of([helper.make_node("Mul", ["x", "z"], ["y"])], [], (4, "n"))
+    model.graph.input.append(helper.make_tensor_value_info("z", FLOAT, (4, 1)))
+    path = saved(tmp_path / "net.onnx", model)
+    network = import_network(NetworkChoice(path, {}, ((4, 8), (4, 1))))
+    x, z = RNG.standard_normal((4, 8)), RNG.standard_normal((4, 1))
+    np.testing.assert_allclose(network.run([x, z])[0], x * z)
+    with pytest.raises(InputError, match=r"2 inputs \['x', 'z'\]; input_shape has 1, needed are"):
+        import_onnx(path, (4, 8))
+
+
 def test_a_long_table_of_positions_is_folded(tmp_path: Path) -> None:
     rows = numpy_helper.from_array(np.arange(256), "rows")
     nodes = [
@@ -297,11 +330,14 @@ def test_changed_bytes_give_a_network_or_a_clear_message(
 OPERATORS = st.sampled_from(
     ["Reshape", "Transpose", "Slice", "Gather", "Split", "Squeeze", "Unsqueeze", "Concat", "Conv",
      "ReduceMean", "Softmax", "LayerNormalization", "Expand", "Gemm", "MatMul", "Where", "Range",
-     "ConstantOfShape", "Flatten", "Cast", "Shape", "Erf", "Mul"]
+     "ConstantOfShape", "Flatten", "Cast", "Shape", "Erf", "Mul", "TopK", "MaxPool", "AveragePool",
+     "BatchNormalization", "Einsum", "ReduceSum", "Pow", "OneHot", "ScatterElements", "Tanh", "Add"]
 )  # fmt: skip
 NAMES = st.sampled_from(["x", "a", "b", "numbers", "w", "scalar", ""])
 ATTRIBUTES = st.dictionaries(
-    st.sampled_from(["axis", "axes", "perm", "keepdims", "to", "num_outputs", "start", "strides"]),
+    st.sampled_from(
+        ["axis", "axes", "perm", "keepdims", "to", "num_outputs", "start", "strides", "kernel_shape", "pads", "group"]
+    ),
     st.one_of(st.integers(-3, 9), st.lists(st.integers(-3, 9), min_size=1, max_size=4)),
     max_size=2,
 )
