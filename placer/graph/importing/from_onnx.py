@@ -33,8 +33,9 @@ def import_onnx(path: Path, input_shape: Shape | Sequence[Shape] | None = None) 
 
     model = read_model(path)
     shapes = _input_shapes(path, model, input_shape)
-    network = _OnnxWalk(path, model, shapes).network()
-    if network.can_be_checked():
+    walk = _OnnxWalk(path, model, shapes)
+    network = walk.network()
+    if network.can_be_checked(walk.repeated):
         arrays = {
             entry.name: array.astype(np.int64 if entry.type.tensor_type.elem_type in INTEGERS else np.float32)
             for entry, array in zip(_inputs(model), network.examples(shapes), strict=True)

@@ -99,8 +99,9 @@ def import_module(
         torch.empty(shape, dtype=torch.long if flag else torch.float32)
         for shape, flag in zip(shapes, flags, strict=True)
     )
-    network = _TorchWalk(_export(module, examples), shapes).network(name)
-    if network.can_be_checked():
+    walk = _TorchWalk(_export(module, examples), shapes)
+    network = walk.network(name)
+    if network.can_be_checked(walk.repeated):
         arrays = network.examples(shapes)
         with torch.no_grad():
             expected = module(*(torch.from_numpy(array) for array in arrays))

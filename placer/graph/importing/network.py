@@ -144,10 +144,13 @@ class ImportedNetwork:
         tensors = compute_values(self.graph, arrays, self.weights)
         return [tensors[name].reshape(shape) for name, shape in self.outputs.items()]
 
-    def can_be_checked(self) -> bool:
-        """Say whether its numbers can be checked in reasonable memory; warn if not."""
+    def can_be_checked(self, repeated: int = 0) -> bool:
+        """Say whether its numbers can be checked in reasonable memory; warn if not.
+
+        `repeated`: numbers in tensors of the user's network that the graph does not have.
+        """
         weights = sum(array.size for array in self.weights.values())
-        tensors = sum(tensor.elements for tensor in self.graph.tensors.values())
+        tensors = repeated + sum(tensor.elements for tensor in self.graph.tensors.values())
         is_small = weights <= MAX_CHECKED_WEIGHTS and tensors <= MAX_CHECKED_TENSORS
         if not is_small:
             log.warning(

@@ -58,6 +58,24 @@ def _batch_norm(
     return images.batch_norm(a, x, gamma, beta, mean, variance, attributes.get("epsilon", 1e-5))
 
 
+def _attention(
+    a: Assembler, attributes: Attributes, query: Value, key: Value, value: Value, mask: Any = None, *more: Any
+) -> Value:
+    """Attend, per head [batch, heads, rows, d] or with all heads side by side [batch, rows, heads * d]."""
+    if any(extra is not None for extra in more) or attributes.get("softcap"):
+        raise UnsupportedError("attention with keys of the past, or with softcap")
+    if len(query.shape) == 4:
+        return layers.attention(a, query, key, value, mask, bool(attributes.get("is_causal")), attributes.get("scale"))
+    groups = attributes["kv_num_heads"]
+    apart = (_heads(x, n) for x, n in ((query, attributes["q_num_heads"]), (key, groups), (value, groups)))
+    y = _attention(a, attributes, *apart, mask).permute([0, 2, 1, 3])
+    return y.reshape((*y.shape[:2], y.shape[2] * y.shape[3]))
+
+
+def _heads(x: Value, heads: int) -> Value:
+    return x.reshape((*x.shape[:2], heads, x.shape[2] // heads)).permute([0, 2, 1, 3])
+
+
 def _gather(a: Assembler, attributes: Attributes, data: Any, indices: Any) -> Value:
     axis = attributes.get("axis", 0)
     if isinstance(data, Constant) and axis == 0 and len(data.shape) == 2:
@@ -200,6 +218,7 @@ HANDLERS: dict[str, Callable[..., Any]] = {
     ),
     "Softmax": lambda a, attributes, x: layers.softmax(a, x, attributes.get("axis", -1)),
     "RMSNormalization": _rmsnorm,
+    "Attention": _attention,
     "BatchNormalization": _batch_norm,
     "Einsum": lambda a, attributes, *operands: sums.einsum(a, attributes["equation"].decode(), operands),
     "MaxPool": _max_pool,

@@ -7,7 +7,9 @@ the root in a norm, that becomes one op as a whole (`idioms`). What is left at t
 from __future__ import annotations
 
 import logging
+import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +27,7 @@ log = logging.getLogger(__name__)
 
 Find = Callable[[Assembler, Value, Function], Value | None]
 
-MAX_LISTED = 30
+MAX_LISTED = 200  # different lines about what is not supported
 MAX_COMPUTED = 2**25  # numbers of a result that is computed to recognise an idiom
 MAX_INSIDE = 40  # operators of one idiom
 MAX_CUTS = 6  # tensors of which an idiom may be a function, tried from the nearest on
@@ -70,6 +72,7 @@ class Walk(ABC):
             self._input(number, self.assembler.input(number, shape)) for number, shape in enumerate(input_shapes)
         ]
         self._input_shapes = input_shapes
+        self.repeated = 0  # numbers in tensors that the network repeats, and the graph does not make
         self._lost: list[Node] = []  # outputs that are not supported
         self._problems: list[str] = []
 
@@ -100,6 +103,8 @@ class Walk(ABC):
         for ends, parts, find in _ENDS:
             if node.kind in ends and isinstance(node.value, Value) and _follows(node, parts):
                 node.value = self._first(node, find) or node.value
+        if isinstance(node.value, Value) and node.value.is_repeated:
+            self.repeated += math.prod(node.value.shape)
         return node
 
     def _first(self, node: Node, find: Find) -> Value | None:
@@ -126,9 +131,13 @@ class Walk(ABC):
         def function(x: NDArray[Any]) -> NDArray[Any] | None:
             results: dict[Node, Any] = {leaf: self.native(x)}
             try:
+                numbers = 0
                 with np.errstate(all="ignore"):
                     for node in nodes:
                         results[node] = node.compute(results)
+                        numbers += math.prod(getattr(results[node], "shape", ()))
+                        if numbers > 2 * MAX_COMPUTED:
+                            return None
                 return self.array(results[nodes[-1]])
             except Exception as error:  # whatever an operator raises that gets other numbers than usual
                 log.debug("%s: %s", nodes[-1].kind, error)
@@ -154,9 +163,10 @@ class Walk(ABC):
         problems = [f"{node.kind}: {node.problem}; at {node.place()}" for node in nodes] + self._problems
         if not problems:
             return
-        lines = problems[:MAX_LISTED]
-        if len(problems) > MAX_LISTED:
-            lines.append(f"... and {len(problems) - MAX_LISTED} more")
+        counts = Counter(problems)
+        lines = [line if n == 1 else f"{line} ({n} times)" for line, n in list(counts.items())[:MAX_LISTED]]
+        if len(counts) > MAX_LISTED:
+            lines.append(f"... and {len(counts) - MAX_LISTED} more")
         hint, shape = "", self._input_shapes[0]
         if any(isinstance(node.problem, OrderError) for node in nodes) and len(shape) > 1 and shape[0] > 1:
             hint = (

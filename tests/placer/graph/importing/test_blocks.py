@@ -79,6 +79,15 @@ def test_a_block_in_an_onnx_file_computes_the_same(tmp_path: Path, name: str, op
     require_kinds(network, name)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["llama_gqa", "decoder"])
+def test_new_operator_sets_have_attention_and_rmsnorm(tmp_path: Path, name: str) -> None:
+    module, inputs = made(name)
+    network = import_onnx(exported(tmp_path / "net.onnx", module, inputs, 23))
+    require_same(network, module, inputs)
+    require_kinds(network, name)
+
+
 def check(module: nn.Module, *shapes: tuple[int, ...]) -> Counter[OpKind]:
     """Import a module, compare, and return the kinds of its ops."""
     torch.manual_seed(0)
@@ -173,8 +182,17 @@ def test_idioms_become_one_op(name: str) -> None:
     assert set(kinds) <= {kind, *views}
 
 
-def test_rotary_positions_of_neighbours_are_two_products() -> None:
-    kinds = check(by(rotated_neighbours), (1, 6, 2, 8))
+def rotated_by_steps(x: torch.Tensor) -> torch.Tensor:
+    """Turn the same pairs by slices with steps."""
+    angle = torch.outer(torch.arange(x.shape[1]).float(), 0.5 ** torch.arange(x.shape[3] // 2))[None, :, None]
+    even, odd = x[..., ::2], x[..., 1::2]
+    pairs = (even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos())
+    return torch.stack(pairs, dim=-1).flatten(3)
+
+
+@pytest.mark.parametrize("function", [rotated_neighbours, rotated_by_steps])
+def test_rotary_positions_of_neighbours_are_two_products(function: object) -> None:
+    kinds = check(by(function), (1, 6, 2, 8))
     assert kinds[OpKind.MULTIPLY] == 2
 
 

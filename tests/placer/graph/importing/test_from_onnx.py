@@ -173,6 +173,19 @@ def test_a_huge_dimension_takes_no_memory(tmp_path: Path, kind: str, attributes:
     tracemalloc.stop()
 
 
+def test_a_tensor_that_is_repeated_very_often_takes_no_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sizes = numpy_helper.from_array(np.array([2**26, 4, 8], np.int64), "sizes")
+    zero = numpy_helper.from_array(np.int64(0), "zero")
+    nodes = [helper.make_node("Expand", ["x", "sizes"], ["e"]), helper.make_node("Gather", ["e", "zero"], ["y"])]
+    tracemalloc.start()
+    network = import_onnx(saved(tmp_path / "net.onnx", model_of(nodes, [sizes, zero])))
+    assert tracemalloc.get_traced_memory()[1] < 2**28
+    tracemalloc.stop()
+    assert "are too many to check" in caplog.text
+    x = RNG.standard_normal((4, 8))
+    np.testing.assert_array_equal(network.run([x])[0], x)
+
+
 def test_several_inputs_have_a_shape_each(tmp_path: Path) -> None:
     model = model_of([helper.make_node("Mul", ["x", "z"], ["y"])], [], (4, "n"))
     model.graph.input.append(helper.make_tensor_value_info("z", FLOAT, (4, 1)))

@@ -117,6 +117,20 @@ def test_all_unsupported_operators_are_listed_with_their_places() -> None:
         assert f"{name}: no such operation here; at networks.py:{line}, forward: {code}" in message
 
 
+def test_what_is_not_supported_in_many_places_is_told_once_for_each() -> None:
+    class Many(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(40):
+                x = torch.sin(x)
+            return torch.cumsum(x, 0)
+
+    with pytest.raises(InputError, match="network 'many': 41 operations are not supported") as error:
+        import_module(Many(), (1, 4, 8), False, "many")
+    one, two = str(error.value).splitlines()[1:]
+    assert one.endswith("forward: x = torch.sin(x) (40 times)")
+    assert two.startswith("  aten.cumsum: no such operation here; at test_from_torch.py:")
+
+
 class Branches(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x if x.sum() > 0 else -x  # depends on data
