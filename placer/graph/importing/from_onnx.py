@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,24 +122,14 @@ class _OnnxWalk(Walk):
         """Return the results of an operator: constants if it does not depend on the input."""
         kind = str(node.op_type) if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         read = [self._values.get(name, name) if name else None for name in node.input]
-        constants = [value for value in read if isinstance(value, Constant)]
-        entry = Node(
-            number, kind, lambda: f"node {(node.name or next(iter(node.output), ''))!r}",
-            tuple(dict.fromkeys(value for value in read if isinstance(value, Node))),
-            compute=lambda results: self._results(node, kind, [
-                results[v] if isinstance(v, Node) else v.array if isinstance(v, Constant) else v for v in read
-            ]),
-            numbers=tuple(
-                float(c.array.reshape(())) for c in constants if c.array.size == 1 and c.array.dtype.kind in "iuf"
-            ),
-        )  # fmt: skip
+        entry = self._node(number, node, kind, read)
         unknown = [value for value in read if isinstance(value, str)]
         try:
             if unknown:
                 raise LookupError(f"no tensor {unknown[0]!r}")
             attributes = attributes_of(node)
             if not entry.inputs and kind in FOLDABLE:
-                return self._fold(node, kind, constants)
+                return self._fold(node, kind, [value for value in read if isinstance(value, Constant)])
         except UnsupportedError as error:
             entry.problem = error
         except MALFORMED as error:
@@ -149,6 +139,23 @@ class _OnnxWalk(Walk):
         handler = HANDLERS.get(kind)
         handled = self.settle(entry, handler and (lambda: self._handle(handler, attributes, read)))
         return self._parts(handled, len(node.output))
+
+    def _node(self, number: int, node: Any, kind: str, read: Sequence[Any]) -> Node:
+        """Return a node without a value for an operator that reads nodes and constants."""
+        arrays = [value.array for value in read if isinstance(value, Constant)]
+
+        def compute(results: Mapping[Node, Any]) -> Any:
+            given = [results[value] if isinstance(value, Node) else value for value in read]
+            return self._results(node, kind, [v.array if isinstance(v, Constant) else v for v in given])
+
+        return Node(
+            number,
+            kind,
+            lambda: f"node {(node.name or next(iter(node.output), ''))!r}",
+            tuple(dict.fromkeys(value for value in read if isinstance(value, Node))),
+            compute,
+            tuple(float(array.reshape(())) for array in arrays if array.size == 1 and array.dtype.kind in "iuf"),
+        )
 
     def _handle(self, handler: Any, attributes: dict[str, Any], read: Sequence[Any]) -> Any:
         inputs = [value.value if isinstance(value, Node) else value for value in read]
@@ -219,6 +226,10 @@ def _folded_size(kind: str, arrays: list[NDArray[Any]], axis: int) -> int:
         return int(indices.size * (table.size // max(1, table.shape[axis])))
     if kind == "OneHot":
         return sizes[0] * abs(int(arrays[1].reshape(-1)[0]))
+    if kind == "MatMul":
+        left, right = arrays
+        inner = max(1, left.shape[-1])
+        return int(left.size // inner * (right.size // inner))
     if kind in ELEMENTWISE:
         return math.prod(np.broadcast_shapes(*(array.shape for array in arrays if array.ndim)))
     return sum(sizes)

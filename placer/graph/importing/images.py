@@ -15,6 +15,8 @@ from placer.graph.importing.elementwise import Operand, add, multiply
 from placer.graph.importing.layers import linear
 from placer.graph.importing.views import OrderError, UnsupportedError, Value
 
+MAX_PADDING = 2**12  # pixels; more is a damaged file
+
 
 @dataclass(frozen=True, slots=True)
 class Windows:
@@ -54,6 +56,8 @@ class Windows:
 
     def attributes(self, size: Sequence[int]) -> dict[str, Any]:
         """Return them as the attributes of an op; a row of pixels is an image of height 1."""
+        if max((*self.before, *self.after, 0)) > MAX_PADDING:
+            raise UnsupportedError(f"padding of more than {MAX_PADDING} pixels")
         extra = 2 - len(size)
         ones, zeros = (1,) * extra, (0,) * extra
         return {

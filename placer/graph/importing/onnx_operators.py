@@ -251,6 +251,6 @@ ELEMENTWISE = {
 FOLDABLE = ELEMENTWISE | {
     "Identity", "Cast", "Shape", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Split",
     "Gather", "Concat", "Expand", "ConstantOfShape", "Range", "Trilu", "ReduceProd", "ReduceSum",
-    "ReduceMean", "ReduceMax", "ReduceMin", "CumSum",
+    "ReduceMean", "ReduceMax", "ReduceMin", "CumSum", "MatMul",
 }  # fmt: skip
 COMPUTABLE = FOLDABLE | {"Softmax", "TopK", "ScatterElements", "OneHot", "Gelu", "ReduceL2"}  # in idioms

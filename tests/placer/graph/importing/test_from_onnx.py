@@ -186,6 +186,13 @@ def test_a_tensor_that_is_repeated_very_often_takes_no_memory(tmp_path: Path, ca
     np.testing.assert_array_equal(network.run([x])[0], x)
 
 
+def test_huge_padding_is_refused(tmp_path: Path) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[2**20] * 4, strides=[2**20] * 2)
+    path = saved(tmp_path / "net.onnx", model_of([node], [weight("w", 2, 1, 3, 3)], (1, 1, 4, 4)))
+    with pytest.raises(InputError, match="Conv: padding of more than 4096 pixels"):
+        import_onnx(path)
+
+
 def test_several_inputs_have_a_shape_each(tmp_path: Path) -> None:
     model = model_of([helper.make_node("Mul", ["x", "z"], ["y"])], [], (4, "n"))
     model.graph.input.append(helper.make_tensor_value_info("z", FLOAT, (4, 1)))
