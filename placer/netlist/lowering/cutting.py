@@ -16,7 +16,7 @@ from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph, OpAttributes, OpKind
 from placer.netlist.lowering.groups import Group, stored
 from placer.netlist.lowering.plan import TileAxis, Tiling
-from placer.netlist.lowering.rules import balance_groups, compute_budget
+from placer.netlist.lowering.rules import CALM_RATES, balance_groups, compute_budget
 from placer.netlist.lowering.slicing import WEIGHT_SHARE, weight_bytes
 from placer.netlist.lowering.tiling import Tiles, find_tiles, load_shape, stored_readers, tiled_size, views_below
 from placer.netlist.lowering.work import GroupSize, size_of
@@ -131,7 +131,7 @@ class Cutter:
         sizes = [tiled_size(fact.size, group, tiles, tiling) for fact, group in zip(facts, groups, strict=True)]
         moved = self._moved(start, end, tiles, tiling)
         try:
-            pace, plans = balance_groups(self.fabric, sizes, self.budget, moved)
+            pace, plans = balance_groups(self.fabric, sizes, self.budget, moved, CALM_RATES)
         except DoesNotFitError:
             return inf, inf
         stages, held = self._storage(start, end, tiles, tiling, [plan.inner for plan in plans])

@@ -6,6 +6,7 @@ is then cut into the fewest parts whose ports and flows leave room at that pace,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,7 +23,8 @@ from placer.netlist.lowering.regions import vectors, whole
 from placer.netlist.lowering.work import GroupSize, Options, Rates, balance, options_of, rates_of, size_of
 
 DEFAULT_FILL = 1.0  # share of the compute units that the rules may use
-FLOW_RATES = (0.5, 1.0)  # vectors per cycle that a flow may need: what is fair, and the most
+FLOW_RATES = (0.75, 1.0)  # vectors per cycle that a flow may need: what is fair, and the most
+CALM_RATES = (0.5, 1.0)  # the same where samples are chosen: with larger ones flows can be slower
 MIN_FILL = 0.5  # share of the compute units below which flows may need the most
 PORT_SHARE = 0.5  # of the pace that the port of a buffer may be needed for
 FLOW_SHARE = 0.3  # vectors per cycle that a flow out of a buffer may need,
@@ -65,18 +67,19 @@ def group_options(rates: Rates, size: GroupSize, most: int, flow_rate: float) ->
 
 
 def balance_groups(
-    fabric: Fabric, sizes: list[GroupSize], budget: int, dram_vectors: float
+    fabric: Fabric, sizes: list[GroupSize], budget: int, dram_vectors: float, rates: Sequence[float] = FLOW_RATES
 ) -> tuple[float, list[GroupPlan]]:
     """Return the pace and the cuts of some groups that share `budget` compute units.
 
-    `dram_vectors` pass DRAM per sample: no faster pace than that allows is asked for.
+    `dram_vectors` pass DRAM per sample: no faster pace than that allows is asked for. Flows may need
+    the first of `rates`; the next one if most units would be left.
     """
     if len(sizes) > budget:
         raise DoesNotFitError("compute units", len(sizes), budget, "cut the graph into sections or use a larger fabric")
     least = dram_vectors / (DRAM_SHARE * fabric.dram_vectors_per_cycle)
-    rates = rates_of(fabric)
-    for flow_rate in FLOW_RATES:  # the last one is taken in any case
-        found = balance([group_options(rates, size, budget, flow_rate) for size in sizes], budget, least)
+    figures = rates_of(fabric)
+    for flow_rate in rates:  # the last one is taken in any case
+        found = balance([group_options(figures, size, budget, flow_rate) for size in sizes], budget, least)
         used = sum(plan.units for plan in found[1])
         if found[0] == least or used >= MIN_FILL * fabric.num_sites(SiteKind.COMPUTE):
             return found

@@ -25,7 +25,7 @@ from placer.netlist.lowering.plan import GroupPlan
 
 MAX_PORTS = 24  # read ports over which an operand is taken to be spread
 MAX_INNER = 8  # most parts of a sum: each hands its partial sums to the next one
-VECTOR_SLACK = 1.25  # how much faster than needed units that make no products should be
+VECTOR_SLACK = 1.25  # how much faster than needed groups that make no products are, if units are left
 INNER_COST = 0.001  # relative time that one more part of a sum is taken to cost
 COLUMN_COST = 0.02  # relative time that one more column part of an op on vectors is taken to cost
 TRAFFIC_COST = 0.1  # cycles of all units that reading a vector and a step of its way count as
@@ -142,8 +142,6 @@ def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tu
                     )
                     busiest = max(work.left_vectors, work.right_vectors, work.output_vectors)
                     pace = max(float(work.cycles), busiest / flow_rate)
-                    if not size.is_product:
-                        pace *= VECTOR_SLACK
                     number = heads * rows * columns * inner
                     # Every distinct operand is read once and travels to all parts that share it.
                     left = work.left_vectors * size.left_cycles * heads * rows * inner
@@ -167,6 +165,7 @@ class Options:
     units: list[int]
     paces: list[float]  # cycles per sample
     cuts: list[GroupPlan]
+    is_product: bool
     _rising: list[float]  # -pace, to search in
 
     def first(self, pace: float) -> int:
@@ -184,7 +183,7 @@ def options_of(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> Op
             units.append(number)
             kept.append(float(paces[number]))
     plans = [GroupPlan(*map(int, cuts[number])) for number in units]
-    return Options(units, kept, plans, [-pace for pace in kept])
+    return Options(units, kept, plans, size.is_product, [-pace for pace in kept])
 
 
 def balance(options: Sequence[Options], budget: int, least: float) -> tuple[float, list[GroupPlan]]:
@@ -206,4 +205,11 @@ def balance(options: Sequence[Options], budget: int, least: float) -> tuple[floa
         else:
             low = middle + 1
     pace = max(paces[low], least)
-    return pace, [option.cuts[option.first(pace)] for option in options]
+    chosen = [option.first(pace) for option in options]
+    left = budget - sum(option.units[k] for option, k in zip(options, chosen, strict=True))
+    for number, option in enumerate(options):
+        faster = min(option.first(pace / VECTOR_SLACK), len(option.units) - 1)
+        more = option.units[faster] - option.units[chosen[number]]
+        if not option.is_product and more <= left:
+            chosen[number], left = faster, left - more
+    return pace, [option.cuts[k] for option, k in zip(options, chosen, strict=True)]
