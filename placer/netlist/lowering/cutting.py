@@ -24,7 +24,7 @@ from placer.netlist.lowering.work import GroupSize, size_of
 DEFAULT_BATCH = 32  # inputs that pass a section before the next one is switched to
 MAX_SAMPLE_CYCLES = 20000  # samples of this length and more are slow to simulate
 MEMORY_SHARE = 0.9  # of the on-chip memory that weights and activations may take
-WAIT_CYCLES = 300  # that a product waits at the start of a sample: about a round trip
+WAIT_CYCLES = 200  # that a product waits at the start of a sample: about a round trip
 MAX_GROUPS = 24  # of one section
 TILES = (8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256)  # rows of a sample that are tried
 BANDS = (1, 2, 3, 4, 5, 7, 8, 10, 14, 16, 19, 28, 38, 56)  # rows of pixels that are tried

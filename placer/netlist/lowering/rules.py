@@ -167,13 +167,17 @@ def _slot_bytes(fabric: Fabric, draft: Draft, tensor: StoredTensor) -> int:
 def _stream_limits(fabric: Fabric, draft: Draft) -> dict[str, int]:
     """Return the most parts of each tensor that is loaded or stored: each part takes a DRAM stream."""
     streams = fabric.max_units(SiteKind.PORT) * fabric.num_sites(SiteKind.PORT)
-    sizes: dict[str, int] = {}
+    strided = fabric.memory.strided_read_cycles
+    loads: dict[str, int] = {}  # cycles of the ports, written and read
+    passing: dict[str, int] = {}  # streams for each part
     for tensor in draft.tensors:
-        passing = (not tensor.producers) + sum(not need.targets for need in tensor.needs)
-        if passing:
-            sizes[tensor.name] = passing * draft.graph.tensors[tensor.name].elements
-    spare, total = streams - len(sizes), max(1, sum(sizes.values()))
-    return {name: 1 + max(0, spare * size // total) for name, size in sizes.items()}
+        streams_of_part = (not tensor.producers) + sum(not need.targets for need in tensor.needs)
+        if streams_of_part:
+            reads = sum(need.tokens * (strided if need.read.strided else 1) for need in tensor.needs)
+            loads[tensor.name] = reads + _slot_bytes(fabric, draft, tensor) // fabric.vector_bytes
+            passing[tensor.name] = streams_of_part
+    spare, total = streams - sum(passing.values()), max(1, sum(loads.values()))
+    return {name: 1 + max(0, spare * load // (total * passing[name])) for name, load in loads.items()}
 
 
 def _slots(fabric: Fabric, draft: Draft) -> list[int]:
