@@ -105,8 +105,7 @@ class _Builder:
         cut = np.array([plan.heads, plan.rows, plan.columns], np.int64)
         traffic = tensor_traffic(self.fabric, self.draft, tensor)
         parts = self._add_parts(tensor, plan)
-        zeros = np.zeros(len(traffic.writes), np.int64)
-        pairs, tokens = transfers(traffic, cut, traffic.writes, zeros, traffic.write_tokens)
+        pairs, tokens = transfers(traffic, cut, traffic.writes, traffic.write_tokens)
         for k, ((write, part), number) in enumerate(zip(pairs.tolist(), tokens.tolist(), strict=True)):
             if tensor.producers:
                 source, name = tensor.producers[write][0], f"{tensor.name}.b{part}<{k}"
@@ -114,7 +113,7 @@ class _Builder:
                 source = self._add(Unit(f"{tensor.name}.l{part}", SiteKind.PORT, "load", tensor.stage))
                 name = f"{tensor.name}.l{part}>"
             self.flows.append(Flow(name, source, tuple(parts[part].units), number))
-        pairs, tokens = transfers(traffic, cut, traffic.reads, traffic.read_strided, traffic.read_tokens)
+        pairs, tokens = transfers(traffic, cut, traffic.reads, traffic.read_tokens)
         num_stores = 0
         for k, ((read, part), number) in enumerate(zip(pairs.tolist(), tokens.tolist(), strict=True)):
             need, cycles = tensor.needs[read], int(traffic.read_cycles[read])

@@ -78,7 +78,7 @@ def group_needs(
                 passes[position] = max(passes.get(position, 1), operand.passes)
     for (position, operand, inner), targets in readers.items():
         for read in stored_reads(graph, operand.tensor, operand.region, per_vector):
-            seen = turned(read, per_vector) if operand.is_turned else read
+            seen = turned(read) if operand.is_turned else read
             if operand.vectors:
                 share = -(-operand.vectors * read.region.elements // operand.region.elements)
                 seen = seen._replace(vectors=share)

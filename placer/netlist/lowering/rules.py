@@ -27,10 +27,10 @@ FLOW_RATES = (0.75, 1.0)  # vectors per cycle that a flow may need: what is fair
 CALM_RATES = (0.5, 1.0)  # the same where samples are chosen: with larger ones flows can be slower
 MIN_FILL = 0.5  # share of the compute units below which flows may need the most
 PORT_SHARE = 0.5  # of the pace that the port of a buffer may be needed for
-FLOW_SHARE = 0.3  # vectors per cycle that a flow out of a buffer may need,
-REACH_SHARE = 0.5  # and of the rate that its window allows at the shortest distance to its targets
-WRITE_SHARE = 0.2  # vectors per cycle that a flow into a buffer may need, from a compute unit
-LOAD_SHARE = 0.12  # and from DRAM, which is far away
+FLOW_SHARE = 0.35  # vectors per cycle that a flow into or out of a buffer may need,
+REACH_SHARE = 0.5  # and of the rate that its window allows over the way to its targets:
+WRITE_WAY = 1 / 8  # of columns and rows together, from a compute unit to a buffer,
+LOAD_WAY = 1 / 4  # and from a DRAM port; from a buffer to compute units the shortest there is
 DRAM_SHARE = 0.35  # of the rate of DRAM that a section may ask for
 EXTRA_PARTS = 40  # more parts than the capacity asks for that are tried
 EXTRA_SLOTS = 1  # more than the stages ask for, where there is room: parts need not march in step
@@ -45,6 +45,8 @@ class Reach:
     """How fast a flow may be, by the number of its targets."""
 
     to_compute: list[float]  # vectors per cycle to n = 1, 2, ... compute units
+    written: float  # by a compute unit, vectors per cycle into a buffer
+    loaded: float  # from DRAM
 
     def share(self, targets: int) -> float:
         """Return the vectors per cycle that a flow out of a buffer may need."""
@@ -57,7 +59,10 @@ def reach_of(fabric: Fabric) -> Reach:
     """Return the rates that the windows of a fabric allow at the shortest distances."""
     hops = nearest_hops(fabric, SiteKind.MEMORY, SiteKind.COMPUTE)
     window = window_vectors(fabric, SiteKind.COMPUTE)
-    return Reach((window / round_trip_cycles(fabric, hops.astype(float))).tolist())
+    rates = (window / round_trip_cycles(fabric, hops.astype(float))).tolist()
+    size, window = fabric.columns + fabric.rows, window_vectors(fabric, SiteKind.MEMORY)
+    ways = [window / round_trip_cycles(fabric, way * size) for way in (WRITE_WAY, LOAD_WAY)]
+    return Reach(rates, *(min(FLOW_SHARE, REACH_SHARE * rate) for rate in ways))
 
 
 @lru_cache(maxsize=4096)
@@ -212,7 +217,7 @@ def _plan_buffer(
     fewest = -(-size // max(1, slot_vectors))
     cut, _ = choose_parts(
         traffic, fewest, max(fewest, min(most, fewest + EXTRA_PARTS)), slot_vectors,
-        PORT_SHARE * draft.pace, (WRITE_SHARE if tensor.producers else LOAD_SHARE) * draft.pace,
+        PORT_SHARE * draft.pace, (reach.written if tensor.producers else reach.loaded) * draft.pace,
     )  # fmt: skip
     if not np.any(cut):
         raise DoesNotFitError(
