@@ -6,16 +6,18 @@ from omegaconf import DictConfig
 
 from placer.base import command_line, make_console, require_folder
 from placer.base.config import run_command, to_dataclass
-from placer.pipeline import PlaceConfig, SearchProgress, place_sections, show_placed, write_placed
+from placer.pipeline import PlaceConfig, SearchProgress, place_sections, show_placed, write_placed, write_plan
 
 
 def main(config: DictConfig) -> None:
     """Place a workload, write the files of its placements and print the results."""
     settings = to_dataclass(PlaceConfig, config)
     require_folder(settings.output)
+    lowered = settings.lowered()
     with SearchProgress(settings.to_options(), settings.starts) as progress:
-        placed = place_sections(settings, progress)
+        placed = place_sections(settings, lowered.sections, progress)
     # First, so that a closed pipe cannot lose the results.
+    write_plan(settings, lowered)
     write_placed(settings, placed, command_line("placer.place"))
     console = make_console()
     show_placed(settings, placed, console)

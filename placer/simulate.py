@@ -6,7 +6,7 @@ from omegaconf import DictConfig
 
 from placer.base import command_line, make_console, require_folder
 from placer.base.config import run_command, to_dataclass
-from placer.pipeline import SimulateConfig, show_simulated, simulate_sections, write_simulated
+from placer.pipeline import SimulateConfig, show_simulated, simulate_sections, write_plan, write_simulated
 from placer.simulation import Status
 
 
@@ -14,8 +14,10 @@ def main(config: DictConfig) -> None:
     """Simulate a workload, write the files of its results and print them."""
     settings = to_dataclass(SimulateConfig, config)
     require_folder(settings.output)
-    results = simulate_sections(settings)
+    lowered = settings.lowered()
+    results = simulate_sections(settings, lowered.sections)
     # First, so that a closed pipe cannot lose the results.
+    write_plan(settings, lowered)
     write_simulated(settings, results, command_line("placer.simulate"))
     console = make_console()
     show_simulated(settings, results, console)

@@ -17,7 +17,7 @@ from placer.decision import Decisions, check
 from placer.fabric import Fabric
 from placer.graph.workloads import build
 from placer.netlist import Netlist
-from placer.netlist.lowering import SECTION, draw_section, draw_spec, lower
+from placer.netlist.lowering import SECTION, draw_section, draw_spec, lower, plan_section
 from placer.simulation import Outcome, Status, UnitTime, label_limits, simulate_stack
 
 MAX_DRAWS = 16  # of a netlist that fits
@@ -95,7 +95,8 @@ def _draw(
             if family == SECTION:
                 return draw_section(fabric, rng)
             spec, fill = draw_spec(fabric, family, options.sample_cycles, rng)
-            netlist = lower(fabric, build(spec), fill)
+            graph = build(spec)
+            netlist = lower(fabric, graph, plan_section(fabric, graph, fill))
         except DoesNotFitError as error:
             failures.append(f"does not fit: {error}")
             continue

@@ -27,7 +27,7 @@ from placer.decision.routing import route_turns, tables_of
 from placer.fabric import Fabric
 from placer.netlist import Netlist
 
-MAX_DRIFT = 1e-6  # relative, of the running sum of powers against a fresh one
+MAX_DRIFT = 1e-6  # of the energy, between the running sum of powers and a fresh one
 INFINITE_TEMPERATURE = 1e9
 
 
@@ -132,7 +132,7 @@ class RulesSearch(CompiledSearch):
     def verify(self) -> None:
         exact = math.exp(float(self._cost.energy(self._netlist, self.current())[0]) * self._cost.rules.exponent)
         running = float(self._pricer.level[0])
-        if abs(running - exact) > MAX_DRIFT * exact:
+        if not running > 0 or abs(math.log(running / exact)) > MAX_DRIFT * self._cost.rules.exponent:
             raise RuntimeError(f"the running cost {running} differs from the full cost {exact}")
         self._pricer.level[0] = exact
 

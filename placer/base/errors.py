@@ -1,5 +1,7 @@
 """Errors that a user can act on. A command prints the message and exits with code 2."""
 
+from __future__ import annotations
+
 
 class InputError(ValueError):
     """Something the user gave is wrong: says what, the value seen, what is allowed, what to do."""
@@ -16,3 +18,7 @@ class DoesNotFitError(InputError):
         super().__init__(
             f"does not fit: {resource} needed {demand}, the fabric has {limit} (short by {demand - limit}); {advice}"
         )
+
+    def __reduce__(self) -> tuple[type[DoesNotFitError], tuple[str, int, int, str]]:
+        """Return how to make it anew: workers send it to the process that asked them."""
+        return type(self), (self.resource, self.demand, self.limit, self.advice)

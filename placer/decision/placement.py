@@ -9,7 +9,7 @@ import numpy as np
 
 from placer.base import BoolArray, DoesNotFitError, InputError, IntArray, LongArray
 from placer.fabric import Fabric, SiteKind
-from placer.netlist import Netlist
+from placer.netlist import Netlist, first_fit_decreasing
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +57,9 @@ def _kind(fabric: Fabric, netlist: Netlist, kind: SiteKind) -> _Kind:
             capacity,
             "split the buffer, hold fewer samples, or use memory units with more bytes",
         )
-    packing = _first_fit_decreasing(sizes, capacity, max_units)
+    packing = first_fit_decreasing(sizes, capacity, max_units)
     _require_bins(netlist, kind, 1 + max(packing, default=-1), len(sites))
     return _Kind(np.array(units, np.int32), sizes, sites, capacity, max_units, packing)
-
-
-def _first_fit_decreasing(sizes: tuple[int, ...], capacity: int, max_units: int) -> tuple[int, ...]:
-    """Return a bin per size: large ones first, each into the first bin with room."""
-    used_bytes: list[int] = []
-    used_units: list[int] = []
-    packing = [0] * len(sizes)
-    for item in sorted(range(len(sizes)), key=lambda item: -sizes[item]):
-        place = 0
-        while place < len(used_bytes) and (
-            used_units[place] == max_units or used_bytes[place] + sizes[item] > capacity
-        ):
-            place += 1
-        if place == len(used_bytes):
-            used_bytes.append(0)
-            used_units.append(0)
-        used_bytes[place] += sizes[item]
-        used_units[place] += 1
-        packing[item] = place
-    return tuple(packing)
 
 
 def _require_bins(netlist: Netlist, kind: SiteKind, needed: int, num_sites: int) -> None:

@@ -99,6 +99,8 @@ class OpAttributes:
     shape: Shape = ()  # load, constant, embedding: shape of the tensor
     weight: str = ""  # name of the weight; norms hold `<weight>.gamma`, layernorm also `<weight>.beta`
     columns: int = 0  # linear: columns of the output
+    first_column: int = 0  # linear, bias, gain: column of the weight with which a slice begins
+    weight_columns: int = 0  # linear, bias, gain: columns of the whole weight; 0: no slice
     transposed_weight: bool = False  # linear: multiply by the transpose of weight[..., columns, K]
     stacked: bool = False  # linear: weight[heads, K, columns], one matrix per head of the input
     table_rows: int = 0  # embedding: rows of the table
@@ -125,16 +127,17 @@ class OpAttributes:
     count_padding: bool = True  # average_pool: divide by the whole window; False: by its taps in the image
 
 
+_SLICE = ("first_column", "weight_columns")
 _WINDOW = ("image", "kernel", "stride", "padding", "dilation")
 
 ATTRIBUTES: dict[OpKind, tuple[str, ...]] = {
     OpKind.LOAD: ("shape",),
     OpKind.CONSTANT: ("shape", "weight"),
     OpKind.EMBEDDING: ("shape", "weight", "table_rows"),
-    OpKind.LINEAR: ("weight", "columns", "transposed_weight", "stacked"),
+    OpKind.LINEAR: ("weight", "columns", "transposed_weight", "stacked", *_SLICE),
     OpKind.MATMUL: ("transpose_a", "transpose_b"),
-    OpKind.BIAS: ("weight",),
-    OpKind.GAIN: ("weight",),
+    OpKind.BIAS: ("weight", *_SLICE),
+    OpKind.GAIN: ("weight", *_SLICE),
     OpKind.SCALE: ("factor",),
     OpKind.SOFTMAX: ("causal",),
     OpKind.GELU: ("tanh",),

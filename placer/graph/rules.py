@@ -27,6 +27,11 @@ def apply_op(op: Op, weights: Arrays, *inputs: Array) -> Array:
     return _RULES[op.kind](op.attributes, weights, *inputs)
 
 
+def _of_slice(at: OpAttributes, weight: Array, columns: int) -> Array:
+    """Return the columns of a weight that an op uses: all of them, if it is no slice."""
+    return weight[..., at.first_column : at.first_column + columns] if at.weight_columns else weight
+
+
 def _swapped(x: Array, is_swapped: bool) -> Array:
     return np.swapaxes(x, -1, -2) if is_swapped else x
 
@@ -121,10 +126,12 @@ def _depthwise(op: Op, weights: Arrays, x: Array) -> Array:
 # By kind: (attributes, weights by name, inputs ...) -> what the op makes.
 _RULES: dict[OpKind, Callable[..., Array]] = {
     OpKind.STORE: lambda at, weights, x: x,
-    OpKind.LINEAR: lambda at, weights, x: x @ _swapped(weights[at.weight], at.transposed_weight),
+    OpKind.LINEAR: lambda at, weights, x: (
+        x @ _of_slice(at, _swapped(weights[at.weight], at.transposed_weight), at.columns)
+    ),
     OpKind.MATMUL: lambda at, weights, x, y: _swapped(x, at.transpose_a) @ _swapped(y, at.transpose_b),
     OpKind.ADD: lambda at, weights, x, y: x + y,
-    OpKind.BIAS: lambda at, weights, x: x + weights[at.weight],
+    OpKind.BIAS: lambda at, weights, x: x + _of_slice(at, weights[at.weight], x.shape[-1]),
     OpKind.SCALE: lambda at, weights, x: x * at.factor,
     OpKind.RELU: lambda at, weights, x: np.maximum(x, 0),
     OpKind.GELU: lambda at, weights, x: x * _normal_distribution(at, x)[0],
@@ -143,7 +150,7 @@ _RULES: dict[OpKind, Callable[..., Array]] = {
     OpKind.LAYERNORM_GRAD: _layernorm_grad,
     OpKind.WEIGHT_GRAD: lambda at, weights, x, dy: x.reshape(-1, x.shape[-1]).T @ dy.reshape(-1, dy.shape[-1]),
     OpKind.MULTIPLY: lambda at, weights, x, y: x * y,
-    OpKind.GAIN: lambda at, weights, x: x * weights[at.weight],
+    OpKind.GAIN: lambda at, weights, x: x * _of_slice(at, weights[at.weight], x.shape[-1]),
     OpKind.SILU: lambda at, weights, x: x * expit(x),
     OpKind.SIGMOID: lambda at, weights, x: expit(x),
     OpKind.TANH: lambda at, weights, x: np.tanh(x),

@@ -29,13 +29,13 @@ def held_weights(op: Op, inputs: Shapes) -> Weights:
         case OpKind.CONSTANT:
             weights = {weight: at.shape}
         case OpKind.LINEAR:
-            matrix = (inputs[0][-1], at.columns)
+            matrix = (inputs[0][-1], _weight_columns(op, at.columns))
             stack = inputs[0][:1] if at.stacked else ()
             weights = {weight: (*stack, *(matrix[::-1] if at.transposed_weight else matrix))}
         case OpKind.DEPTHWISE:
             weights = {weight: (window_of(op).taps, inputs[0][-1])}
         case OpKind.BIAS | OpKind.GAIN:
-            weights = {weight: inputs[0][-1:]}
+            weights = {weight: (_weight_columns(op, inputs[0][-1]),)}
         case OpKind.LAYERNORM:
             weights = {f"{weight}.{part}": inputs[0][-1:] for part in ("gamma", "beta")}
         case OpKind.RMSNORM | OpKind.LAYERNORM_GRAD | OpKind.RMSNORM_GRAD:
@@ -43,6 +43,19 @@ def held_weights(op: Op, inputs: Shapes) -> Weights:
     for shape in weights.values():
         _check_size(op, shape, ranks=(1, 3))
     return weights
+
+
+def _weight_columns(op: Op, columns: int) -> int:
+    """Return the columns of a whole weight of which an op may use a slice."""
+    at = op.attributes
+    if not at.weight_columns:
+        return columns
+    if not 0 <= at.first_column <= at.weight_columns - columns:
+        raise InputError(
+            f"op {op.name!r}: columns {at.first_column} to {at.first_column + columns} are no slice of a weight "
+            f"of {at.weight_columns} columns"
+        )
+    return at.weight_columns
 
 
 def _check_size(op: Op, shape: Shape, ranks: tuple[int, int]) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from placer.fabric import Fabric, SiteKind
-from placer.netlist import Netlist
+from placer.netlist import Netlist, full_bound
 from placer.pipeline.source import SectionResult
 from placer.simulation import Status, find_critical
 
@@ -174,7 +174,7 @@ def run_of(fabric: Fabric, result: SectionResult) -> SectionRun:
     netlist, period = section.netlist, measured.cycles_per_sample
     has_period = math.isfinite(period) and measured.status != Status.DEADLOCK
     kind = find_critical(fabric, netlist, result.decision, period).kind.value if has_period else "unknown"
-    least_cycles, least_resource = full_bound_of(fabric, netlist)
+    least_cycles, least_resource = full_bound(fabric, netlist)
     first = measured.first_sample_cycles
     ops = [unit.name.rpartition(".")[0] or unit.name for unit in netlist.units if unit.kind == SiteKind.COMPUTE]
     return SectionRun(
@@ -204,11 +204,3 @@ def dram_bytes(fabric: Fabric, netlist: Netlist) -> int:
         flow.tokens * (is_port[flow.source] + sum(is_port[t] for t in flow.targets)) for flow in netlist.flows
     )
     return vectors * fabric.vector_bytes
-
-
-def full_bound_of(fabric: Fabric, netlist: Netlist) -> tuple[float, str]:
-    """Return the least cycles per sample by any resource, and which it is.
-
-    Only the work of compute units is known so far.
-    """
-    return float(netlist.bound_cycles), "compute"

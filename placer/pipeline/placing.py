@@ -110,12 +110,11 @@ class PlacedSection(SectionResult):
         return self.is_last or self.search.is_interrupted
 
 
-def place_sections(config: PlaceConfig, progress: SearchProgress) -> list[PlacedSection]:
-    """Place every distinct section of the configured graph.
+def place_sections(config: PlaceConfig, sections: Sequence[Section], progress: SearchProgress) -> list[PlacedSection]:
+    """Place every section of the configured graph.
 
     After Ctrl-C the sections so far are returned, the last one with the best that was found.
     """
-    sections = config.sections()
     tasks = _tasks(config, sections)
     placed: list[PlacedSection] = []
     for number, (section, (task, strategy)) in enumerate(zip(sections, tasks, strict=True)):

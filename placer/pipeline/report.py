@@ -16,12 +16,12 @@ from placer.annealing import AnnealResult, Round
 from placer.base import Table, file_name, finite, make_folder, plain, write_atomic
 from placer.decision.routing import save_decision
 from placer.fabric import Fabric, SiteKind
-from placer.netlist import Netlist
+from placer.netlist import Netlist, full_bound
 from placer.pipeline.network_time import NetworkTime, time_of
 from placer.pipeline.page import placing_page, simulated_page, total_page
 from placer.pipeline.placing import Judged, PlaceConfig, PlacedSection
 from placer.pipeline.simulating import SimulateConfig
-from placer.pipeline.source import SectionResult, Source
+from placer.pipeline.source import Lowered, SectionResult, Source
 from placer.pipeline.time_report import (
     section_time_to_dict,
     time_chapters,
@@ -57,12 +57,14 @@ def show_simulated(config: SimulateConfig, results: Sequence[SectionResult], con
 def _show_simulated(fabric: Fabric, result: SectionResult, console: Console) -> None:
     netlist, measured = result.section.netlist, result.measurement
     console.rule(f"{netlist.name} on {fabric.name}")
+    full = full_bound(fabric, netlist)
     size = f"{netlist.num_units} units, {netlist.num_flows} flows, {netlist.num_stages} stages"
     facts = {
         "status": measured.status.name.lower(),
         "netlist": size,
         "cycles per sample": f"{measured.cycles_per_sample:.1f}",
         "bound": f"{measured.bound_cycles} (work of the slowest unit)",
+        "full bound": f"{full.cycles:.0f} ({full.resource})",
         "normalised throughput": f"{measured.throughput:.3f}",
         "first sample after": f"{measured.first_sample_cycles} cycles",
         "critical resource": measured.critical,
@@ -170,6 +172,12 @@ def _show_time(time: NetworkTime, console: Console) -> None:
     if len(time.sections) > 1:
         console.print(time_table(time).screen())
     console.print(_grid(time_facts(time)))
+
+
+def write_plan(config: Source, lowered: Lowered) -> None:
+    """Write the plan of the network: `plan=FILE` builds the same netlists again."""
+    make_folder(config.output)
+    write_atomic(config.output / file_name(f"plan.{config.fabric.name}.json"), lowered.plan.to_json())
 
 
 def write_simulated(config: SimulateConfig, results: list[SectionResult], command: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from placer.base import InputError
 from placer.decision import Decisions, check, random_sites
 from placer.decision.routing import RoutingMethod, load_decision, route
 from placer.netlist import Netlist
+from placer.netlist.lowering import Section
 from placer.pipeline.source import SectionResult, Source
 from placer.simulation import simulate
 
@@ -23,9 +25,8 @@ class SimulateConfig(Source):
     routing: RoutingMethod
 
 
-def simulate_sections(config: SimulateConfig) -> list[SectionResult]:
-    """Simulate every distinct section of the configured graph."""
-    sections = config.sections()
+def simulate_sections(config: SimulateConfig, sections: Sequence[Section]) -> list[SectionResult]:
+    """Simulate every section of the configured graph."""
     if config.placement != "random" and len(sections) > 1:
         raise InputError(
             f"placement={config.placement}: the graph has {len(sections)} sections, a decision "

@@ -8,14 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from placer.base import Count, Fill, InputError, Settings, Whole
+from placer.base import Count, DoesNotFitError, Fill, InputError, Settings, Whole
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.graph import DataflowGraph, load_graph
 from placer.graph.importing import InputKind, NetworkChoice, import_network
 from placer.graph.workloads import WorkloadConfig, build, resolve
-from placer.netlist.lowering import Section, is_compute, lower_sections, macs_for_cycles
+from placer.netlist.lowering import Plan, Section, default_plan, is_compute, load_plan, lower_plan, macs_for_cycles
 from placer.simulation import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A network, lowered: its plan, and every distinct section."""
+
+    plan: Plan
+    sections: tuple[Section, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +37,7 @@ class Source(Settings):
     model_arguments: dict[str, Any] | None = None
     input_shape: tuple[int, ...] | None = None
     input_kind: InputKind = InputKind.NUMBERS
+    plan: Path | None = None
     fill: Fill
     batch: Count
     sample_cycles: Count
@@ -39,9 +48,18 @@ class Source(Settings):
         if self.model is not None and self.graph is not None:
             raise InputError(f"model={self.model} and graph={self.graph}: set one of them")
 
-    def sections(self) -> tuple[Section, ...]:
-        """Return every distinct section of the network, lowered."""
-        return lower_sections(self.fabric, self.make_graph(), self.fill)
+    def lowered(self) -> Lowered:
+        """Return the plan of the network, from its file or by rules, and what was built from it."""
+        plan = None if self.plan is None else load_plan(self.plan)
+        graph = self.make_graph()
+        if plan is None:
+            plan = default_plan(self.fabric, graph, self.fill, self.batch)
+        try:
+            return Lowered(plan, lower_plan(self.fabric, graph, plan))
+        except DoesNotFitError:
+            raise
+        except InputError as error:
+            raise InputError(f"plan file {self.plan}: {error}" if self.plan else str(error)) from error
 
     def make_graph(self) -> DataflowGraph:
         """Return the imported network, the graph of the file, or the workload at a fit size."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import operator
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from placer.base import InputError
 from placer.graph import Shape
@@ -17,34 +20,70 @@ from placer.graph.importing.assembler import Constant
 from placer.graph.importing.finishing import finish
 from placer.graph.importing.network import ImportedNetwork, require_agreement
 from placer.graph.importing.torch_operators import HANDLERS, IGNORED, SHAPE_ONLY
-from placer.graph.importing.views import Value
-from placer.graph.importing.walk import Walk
+from placer.graph.importing.walk import MAX_COMPUTED, Node, Walk
 
 if TYPE_CHECKING:
     import torch
 
 
-def make_module(model: str, arguments: Mapping[str, Any]) -> torch.nn.Module:
-    """Run the user's code `module:name` that is, or makes, a network."""
+def make_module(model: Any, arguments: Mapping[str, Any]) -> tuple[torch.nn.Module, str]:
+    """Return the network that a model is or makes, and a name for it.
+
+    The model is `module:name` of the user's code, or what would be found there: a module, a class or
+    function that makes one with the arguments, or a function of tensors.
+    """
     import torch
 
-    where, (module_name, _, name) = f"model={model}", model.partition(":")
-    if not module_name or not name:
-        raise InputError(f"{where}: write module:function, or the name of a file *.onnx")
+    where = f"model={model}" if isinstance(model, str) else f"model={type(model).__name__}"
     try:
-        made = getattr(importlib.import_module(module_name), name)
+        made = _found(where, model) if isinstance(model, str) else model
+        name = getattr(made, "__name__", type(made).__name__)
+        name = model.partition(":")[2] if isinstance(model, str) else name
         if not isinstance(made, torch.nn.Module):
-            made = made(**arguments)
+            made = made(**arguments) if _makes_network(made, arguments) else _as_module(made, arguments)
+    except InputError:
+        raise
     except Exception as error:  # whatever the user's code raises
         place = _place_of_error(error)
         raise InputError(f"{where}: {type(error).__name__}: {error}{place}") from error
     if not isinstance(made, torch.nn.Module):
         raise InputError(f"{where}: makes a {type(made).__name__}; needed is a torch.nn.Module")
-    return made
+    return made, "".join(letter for letter in name if letter.isprintable()) or "network"
 
 
-def import_module(module: torch.nn.Module, input_shape: Shape, has_indices: bool, name: str) -> ImportedNetwork:
-    """Import a module in evaluation mode, for one input of the given shape.
+def _found(where: str, model: str) -> Any:
+    """Run the user's code `module:name`."""
+    module_name, _, name = model.partition(":")
+    if not module_name or not name:
+        raise InputError(f"{where}: write module:function, or the name of a file *.onnx")
+    return getattr(importlib.import_module(module_name), name)
+
+
+def _makes_network(made: Any, arguments: Mapping[str, Any]) -> bool:
+    """Say whether to call something for a network: not if it is a function that needs tensors."""
+    if not inspect.isfunction(made):
+        return True
+    try:
+        inspect.signature(made).bind(**arguments)
+    except TypeError:
+        return bool(arguments)  # wrong ones: the call says which
+    return True
+
+
+def _as_module(function: Callable[..., Any], arguments: Mapping[str, Any]) -> torch.nn.Module:
+    import torch
+
+    class FunctionOfTensors(torch.nn.Module):
+        def forward(self, *tensors: torch.Tensor) -> Any:
+            return function(*tensors)
+
+    return FunctionOfTensors()
+
+
+def import_module(
+    module: torch.nn.Module, input_shape: Shape | Sequence[Shape], has_indices: bool | Sequence[bool], name: str
+) -> ImportedNetwork:
+    """Import a module in evaluation mode, for one input or several of the given shapes.
 
     `has_indices`: the input holds row numbers of embeddings, not real numbers. The graph is
     evaluated on a random input and must agree with PyTorch.
@@ -52,20 +91,27 @@ def import_module(module: torch.nn.Module, input_shape: Shape, has_indices: bool
     """
     import torch
 
+    given: Any = input_shape
+    shapes: list[Shape] = [given] if isinstance(given[0], int) else [tuple(shape) for shape in given]
+    flags = [has_indices] * len(shapes) if isinstance(has_indices, bool) else has_indices
     module = module.eval()
-    example = torch.zeros(input_shape, dtype=torch.long if has_indices else torch.float32)
-    network = _TorchWalk(_export(module, example), input_shape).network(name)
-    if network.can_be_checked():
-        array = network.example(input_shape)
+    examples = tuple(  # not written to, so that they take no memory
+        torch.empty(shape, dtype=torch.long if flag else torch.float32)
+        for shape, flag in zip(shapes, flags, strict=True)
+    )
+    walk = _TorchWalk(_export(module, examples), shapes)
+    network = walk.network(name)
+    if network.can_be_checked(walk.repeated):
+        arrays = network.examples(shapes)
         with torch.no_grad():
-            expected = module(torch.from_numpy(array))
+            expected = module(*(torch.from_numpy(array) for array in arrays))
         leaves = torch.utils._pytree.tree_leaves(expected)
         tensors = [leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        require_agreement(network, [array], tensors)
+        require_agreement(network, arrays, tensors)
     return network
 
 
-def _export(module: torch.nn.Module, example: torch.Tensor) -> torch.export.ExportedProgram:
+def _export(module: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> torch.export.ExportedProgram:
     """Make a program of pure functions of a module."""
     import torch
 
@@ -74,12 +120,13 @@ def _export(module: torch.nn.Module, example: torch.Tensor) -> torch.export.Expo
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of PyTorch, about itself
-            program: torch.export.ExportedProgram = torch.export.export(module, (example,))
+            program: torch.export.ExportedProgram = torch.export.export(module, examples)
             program = program.run_decompositions({})  # none, but no operator changes its inputs
             return program
     except Exception as error:  # whatever the user's code, or tracing it, raises
+        sizes = " and ".join(str(list(example.shape)) for example in examples)
         raise InputError(
-            f"torch.export cannot follow the network with an input of {list(example.shape)}: "
+            f"torch.export cannot follow the network with an input of {sizes}: "
             f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
             f"{_place_of_error(error)}"
         ) from error
@@ -90,24 +137,42 @@ def _export(module: torch.nn.Module, example: torch.Tensor) -> torch.export.Expo
 class _TorchWalk(Walk):
     """One pass over the nodes of an exported program."""
 
-    def __init__(self, program: torch.export.ExportedProgram, input_shape: Shape) -> None:
-        super().__init__(input_shape)
+    def __init__(self, program: torch.export.ExportedProgram, input_shapes: Sequence[Shape]) -> None:
+        super().__init__(input_shapes)
         self._program = program
-        self._values: dict[Any, Any] = {}  # Value, torch.Tensor (constant), or a tuple, by node
+        self._values: dict[Any, Any] = {}  # Node, or a constant, by node of the program
         self._names: dict[Any, str] = {}  # of parameters, by node
+
+    def native(self, array: NDArray[Any]) -> Any:
+        import torch
+
+        return torch.tensor(array)
+
+    def array(self, native: Any) -> NDArray[Any] | None:
+        import torch
+
+        is_real = isinstance(native, torch.Tensor) and native.is_floating_point()
+        return native.float().numpy() if is_real else None
 
     def network(self, name: str) -> ImportedNetwork:
         self._read_constants()
-        for node in self._program.graph.nodes:
+        inputs = iter(self.inputs)
+        for number, node in enumerate(self._program.graph.nodes):
             if node.op == "placeholder" and node not in self._values:
-                self._values[node] = self.input
+                self._values[node] = next(inputs)
             elif node.op == "call_function":
-                self._values[node] = self._visit(node)
+                self._values[node] = self._visit(number, node)
             elif node.op == "output":
-                for number, result in enumerate(node.args[0]):
-                    self.output(self._values.get(result), number, f"output {number}")
+                self._write_outputs(node.args[0])
         self.require_no_problems(f"network {name!r}")
         return finish(self.assembler, name)
+
+    def _write_outputs(self, results: Any) -> None:
+        import torch
+
+        tensors = [result for result in results if isinstance(result, torch.fx.Node)]
+        for number, result in enumerate(tensors):
+            self.output(self._values.get(result), number, f"output {number}")
 
     def _read_constants(self) -> None:
         signature, program = self._program.graph_signature, self._program
@@ -122,40 +187,56 @@ class _TorchWalk(Walk):
                 self._names[node] = targets[node.name]
                 self._values[node] = tensors[targets[node.name]].detach()
 
-    def _visit(self, node: Any) -> Any:
-        """Return the result of a node; None if it, or what it reads, is not supported."""
+    def _visit(self, number: int, node: Any) -> Any:
+        """Return the result of a node: a Node, or a constant if it does not depend on the input."""
+        import torch
+
         name = _operator_name(node)
         if name in IGNORED:
             return None
-        inputs = [self._values[argument] for argument in node.all_input_nodes]
-        if not any(isinstance(value, Value | tuple) or value is None for value in inputs):
-            return self._fold(node, self._values.get)
-        if name in SHAPE_ONLY:
-            return self._fold(node, _shaped)
-        if name != "getitem" and name not in HANDLERS:
-            self.refuse(name, _place(node))
-            return None
-        if any(value is None for value in inputs):
-            return None
-        arguments = [self._argument(argument) for argument in node.args]
-        options = {key: self._argument(value) for key, value in node.kwargs.items()}
-        if name == "getitem":
-            return arguments[0][arguments[1]]
-        try:
-            return HANDLERS[name](self.assembler, *arguments, **options)
-        except InputError as error:
-            self.refuse(name, _place(node), error)
-        except (AttributeError, TypeError, ValueError) as error:
-            self.refuse(name, _place(node), f"in a form that is not known here ({error})")
-        return None
+        inputs = tuple(v for n in node.all_input_nodes if isinstance(v := self._values[n], Node))
+        arguments = torch.utils._pytree.tree_leaves((node.args, node.kwargs))
+        entry = Node(
+            number, name, lambda: _place(node), inputs,
+            compute=lambda results: self._compute(node, results),
+            numbers=tuple(float(a) for a in arguments if isinstance(a, int | float) and not isinstance(a, bool)),
+        )  # fmt: skip
+        if not inputs or name in SHAPE_ONLY:
+            return self._fold(node, entry)
+        handler = operator.getitem if name == "getitem" else HANDLERS.get(name)
+        return self.settle(entry, handler and (lambda: self._handle(node, handler)))
 
-    def _fold(self, node: Any, lookup: Callable[[Any], Any]) -> Any:
-        """Compute the result of a node that does not depend on the input."""
+    def _handle(self, node: Any, handler: Callable[..., Any]) -> Any:
+        arguments = [self._argument(argument) for argument in node.args]
+        if handler is operator.getitem:
+            return arguments[0][arguments[1]]
+        options = {key: self._argument(value) for key, value in node.kwargs.items()}
+        return handler(self.assembler, *arguments, **options)
+
+    def _compute(self, node: Any, results: Mapping[Node, Any]) -> Any:
+        """Return what a node makes of what the nodes before it made."""
+        if _numbers(node) > MAX_COMPUTED:
+            raise InputError(f"{node.name}: more than {MAX_COMPUTED} numbers")
+        values = {n: results.get(v) if isinstance(v := self._values[n], Node) else v for n in node.all_input_nodes}
+        return self._run(node, values.__getitem__)
+
+    def _run(self, node: Any, lookup: Callable[[Any], Any]) -> Any:
         import torch
 
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lookup)
         with torch.no_grad():
             return node.target(*args, **kwargs)
+
+    def _fold(self, node: Any, entry: Node) -> Any:
+        """Compute the result of a node that does not depend on the input."""
+        try:
+            self.assembler.reserve(_numbers(node))
+            return self._run(node, lambda n: _shaped(n) if isinstance(self._values[n], Node) else self._values[n])
+        except InputError as error:
+            entry.problem = error
+        except RuntimeError as error:
+            entry.problem = f"cannot be computed ({error})"
+        return entry
 
     def _argument(self, argument: Any) -> Any:
         """Return what a handler gets: a Value, a Constant, or a plain Python object."""
@@ -166,10 +247,20 @@ class _TorchWalk(Walk):
         if not isinstance(argument, torch.fx.Node):
             return argument
         value = self._values[argument]
+        if isinstance(value, Node):
+            return value.value
         if isinstance(value, torch.Tensor):
             array = (value.float() if value.is_floating_point() else value).cpu().numpy()
-            return Constant(self._names.get(argument, argument.name), array)
+            return Constant(self._names.get(argument, argument.name), array, argument in self._names)
         return value
+
+
+def _numbers(node: Any) -> int:
+    """Return how many numbers a node makes."""
+    import torch
+
+    made = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    return sum(tensor.numel() for tensor in made if isinstance(tensor, torch.Tensor))
 
 
 def _shaped(node: Any) -> Any:

@@ -3,73 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from placer.base import InputError
 from placer.graph import OpKind
-from placer.graph.importing import layers
+from placer.graph.importing import elementwise, images, layers, sums
 from placer.graph.importing.assembler import Assembler, Constant
 from placer.graph.importing.onnx_file import to_array
 from placer.graph.importing.views import UnsupportedError, Value
 
 Attributes = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Gelu in the making, as older files write it: x / 2 (1 + erf(x / sqrt 2)), in any order.
-
-    Stands for factor * x^power * (1 + erf(x / sqrt 2)); before the 1 is added, for erf alone.
-    """
-
-    x: Value
-    factor: float = 1.0
-    power: int = 0
-    is_erf: bool = False  # the 1 is not added yet
-
-    @classmethod
-    def of_erf(cls, a: Assembler, argument: Value) -> Gate:
-        """Begin with erf of a tensor, which must be another one times 1 / sqrt 2."""
-        x, factor = _unscaled(a, argument)
-        _require_gelu(math.isclose(factor, 1 / math.sqrt(2), rel_tol=1e-5))
-        return cls(x, is_erf=True)
-
-    def plus(self, one: Any) -> Gate:
-        """Add the 1."""
-        _require_gelu(self.is_erf and isinstance(one, Constant) and bool((one.array == 1).all()))
-        return replace(self, is_erf=False)
-
-    def times(self, a: Assembler, other: Any) -> Gate | Value:
-        """Multiply by a number or by x; gelu, once all factors are there."""
-        factor, power = self.factor, self.power
-        if isinstance(other, Constant) and other.array.size == 1:
-            factor *= float(other.array.reshape(()))
-        else:
-            _require_gelu(isinstance(other, Value))
-            x, scale = _unscaled(a, other) if other != self.x else (other, 1.0)
-            _require_gelu(x == self.x)
-            factor, power = factor * scale, power + 1
-        _require_gelu(not self.is_erf and power <= 1)
-        if power == 1 and math.isclose(factor, 0.5, rel_tol=1e-5):
-            return layers.elementwise(a, OpKind.GELU, self.x)
-        return replace(self, factor=factor, power=power)
-
-
-def _require_gelu(is_right: bool) -> None:
-    if not is_right:
-        raise UnsupportedError("erf outside of gelu")
-
-
-def _unscaled(a: Assembler, value: Value) -> tuple[Value, float]:
-    """Return what was scaled, and by how much."""
-    op = a.ops.get(value.tensor)
-    if op is None or op.kind != OpKind.SCALE:
-        return value, 1.0
-    return replace(value, tensor=op.inputs[0]), op.attributes.factor
 
 
 def _constant_node(a: Assembler, attributes: Attributes) -> Constant:
@@ -79,24 +25,10 @@ def _constant_node(a: Assembler, attributes: Attributes) -> Constant:
     return Constant("constant", to_array(value))
 
 
-def _add(a: Assembler, attributes: Attributes, x: Any, y: Any) -> Any:
-    for gate, one in ((x, y), (y, x)):
-        if isinstance(gate, Gate):
-            return gate.plus(one)
-    return layers.add(a, x, y)
-
-
-def _multiply(a: Assembler, attributes: Attributes, x: Any, y: Any) -> Any:
-    for gate, factor in ((x, y), (y, x)):
-        if isinstance(gate, Gate):
-            return gate.times(a, factor)
-    return layers.multiply(a, x, y)
-
-
 def _negative(a: Assembler, x: Any) -> Any:
     if isinstance(x, Constant):
         return Constant(f"-{x.name}", -x.array)
-    return layers.scale(a, x, -1.0)
+    return elementwise.scale(a, x, -1.0)
 
 
 def _gemm(a: Assembler, attributes: Attributes, x: Any, weight: Any, bias: Any = None) -> Value:
@@ -111,6 +43,37 @@ def _gemm(a: Assembler, attributes: Attributes, x: Any, weight: Any, bias: Any =
 def _layernorm(a: Assembler, attributes: Attributes, x: Value, gamma: Any = None, beta: Any = None) -> Value:
     size = math.prod(x.shape[attributes.get("axis", -1) % len(x.shape) :])
     return layers.layernorm(a, x, size, gamma, beta, attributes.get("epsilon", 1e-5))
+
+
+def _rmsnorm(a: Assembler, attributes: Attributes, x: Value, gamma: Any) -> Value:
+    size = math.prod(x.shape[attributes.get("axis", -1) % len(x.shape) :])
+    return layers.rmsnorm(a, x, size, gamma, attributes.get("epsilon", 1e-5))
+
+
+def _batch_norm(
+    a: Assembler, attributes: Attributes, x: Value, gamma: Any, beta: Any, mean: Any, variance: Any
+) -> Value:
+    if attributes.get("training_mode"):
+        raise UnsupportedError("batch normalisation in training mode")
+    return images.batch_norm(a, x, gamma, beta, mean, variance, attributes.get("epsilon", 1e-5))
+
+
+def _attention(
+    a: Assembler, attributes: Attributes, query: Value, key: Value, value: Value, mask: Any = None, *more: Any
+) -> Value:
+    """Attend, per head [batch, heads, rows, d] or with all heads side by side [batch, rows, heads * d]."""
+    if any(extra is not None for extra in more) or attributes.get("softcap"):
+        raise UnsupportedError("attention with keys of the past, or with softcap")
+    if len(query.shape) == 4:
+        return layers.attention(a, query, key, value, mask, bool(attributes.get("is_causal")), attributes.get("scale"))
+    groups = attributes["kv_num_heads"]
+    apart = (_heads(x, n) for x, n in ((query, attributes["q_num_heads"]), (key, groups), (value, groups)))
+    y = _attention(a, attributes, *apart, mask).permute([0, 2, 1, 3])
+    return y.reshape((*y.shape[:2], y.shape[2] * y.shape[3]))
+
+
+def _heads(x: Value, heads: int) -> Value:
+    return x.reshape((*x.shape[:2], heads, x.shape[2] // heads)).permute([0, 2, 1, 3])
 
 
 def _gather(a: Assembler, attributes: Attributes, data: Any, indices: Any) -> Value:
@@ -128,22 +91,47 @@ def _gather(a: Assembler, attributes: Attributes, data: Any, indices: Any) -> Va
     return data.take(axis, start, start + len(chosen))
 
 
+def _windows(attributes: Attributes, x: Value, kernel: Sequence[int]) -> images.Windows:
+    rank = len(kernel)
+    ones, pads = [1] * rank, list(attributes.get("pads", [0] * 2 * rank))
+    stride, dilation = attributes.get("strides", ones), attributes.get("dilations", ones)
+    auto = attributes.get("auto_pad", b"NOTSET")
+    if len(stride) != rank or len(dilation) != rank or len(pads) != 2 * rank or len(x.shape) != rank + 2:
+        raise InputError(f"windows of {list(kernel)} in {list(x.shape)} with strides {stride}, pads {pads}")
+    if min((*kernel, *stride, *dilation)) < 1 or min(pads) < 0:
+        raise UnsupportedError(f"windows of {list(kernel)} with strides {stride}, pads {pads}, dilations {dilation}")
+    if auto in (b"SAME_UPPER", b"SAME_LOWER"):
+        return images.Windows.same(kernel, stride, dilation, x.shape[2:], auto == b"SAME_UPPER")
+    pads = [0] * 2 * rank if auto == b"VALID" else pads
+    windows = images.Windows(list(kernel), list(stride), pads[:rank], pads[rank:], list(dilation))
+    return windows.with_last(x.shape[2:]) if attributes.get("ceil_mode") else windows
+
+
 def _convolution(a: Assembler, attributes: Attributes, x: Value, weight: Any, bias: Any = None) -> Value:
-    ones = [1] * (len(weight.shape) - 2)
-    is_plain = (
-        attributes.get("group", 1) == 1
-        and not any(attributes.get("pads", ()))
-        and attributes.get("dilations", ones) == ones
-        and attributes.get("auto_pad", b"NOTSET") in (b"NOTSET", b"VALID")
-    )
-    return layers.convolution(a, x, weight, bias, attributes.get("strides", ones), is_plain)
+    windows = _windows(attributes, x, weight.shape[2:])
+    return images.convolution(a, x, weight, bias, windows, attributes.get("group", 1))
 
 
-def _mean(a: Assembler, attributes: Attributes, x: Value, axes: Any = None) -> Value:
-    dims = attributes.get("axes", []) if axes is None else _integers(axes)
-    if not dims and attributes.get("noop_with_empty_axes"):
-        return x
-    return layers.mean(a, x, dims, bool(attributes.get("keepdims", 1)))
+def _max_pool(a: Assembler, attributes: Attributes, x: Value) -> Value:
+    return images.pool(a, OpKind.MAX_POOL, x, _windows(attributes, x, attributes["kernel_shape"]))
+
+
+def _average_pool(a: Assembler, attributes: Attributes, x: Value) -> Value:
+    windows = _windows(attributes, x, attributes["kernel_shape"])
+    if windows != _windows({**attributes, "ceil_mode": 0}, x, attributes["kernel_shape"]):
+        raise UnsupportedError("an average of windows beyond the image")
+    is_counted = bool(attributes.get("count_include_pad")) or not any((*windows.before, *windows.after))
+    return images.pool(a, OpKind.AVERAGE_POOL, x, windows, count_padding=is_counted)
+
+
+def _reduction(function: Callable[..., Value]) -> Callable[..., Value]:
+    def handler(a: Assembler, attributes: Attributes, x: Value, axes: Any = None) -> Value:
+        dims = attributes.get("axes", []) if axes is None else _integers(axes)
+        if not dims and attributes.get("noop_with_empty_axes"):
+            return x
+        return function(a, x, dims, bool(attributes.get("keepdims", 1)))
+
+    return handler
 
 
 def _integers(constant: Any) -> list[int]:
@@ -195,10 +183,7 @@ def _split(a: Assembler, attributes: Attributes, x: Value, sizes: Any = None) ->
 
 
 def _expand(a: Assembler, attributes: Attributes, x: Value, shape: Any) -> Value:
-    wanted = np.broadcast_shapes(x.shape, tuple(_integers(shape)))
-    if math.prod(wanted) != math.prod(x.shape):
-        raise UnsupportedError(f"repeating a computed tensor, {list(x.shape)} to {list(wanted)}")
-    return x.reshape(wanted)
+    return x.expand(np.broadcast_shapes(x.shape, tuple(_integers(shape))))
 
 
 def _shape(a: Assembler, attributes: Attributes, x: Any) -> Constant:
@@ -211,27 +196,41 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda a, attributes, *inputs: function(a, *inputs)
 
 
+def _activation(kind: OpKind) -> Callable[..., Any]:
+    return lambda a, attributes, x: elementwise.elementwise(a, kind, x)
+
+
 HANDLERS: dict[str, Callable[..., Any]] = {
     "Constant": _constant_node,
     "MatMul": _plain(layers.matmul),
     "Gemm": _gemm,
-    "Add": _add,
-    "Sub": lambda a, attributes, x, y: layers.add(a, x, _negative(a, y)),
-    "Mul": _multiply,
-    "Div": _plain(layers.divide),
+    "Add": _plain(elementwise.add),
+    "Sub": lambda a, attributes, x, y: elementwise.add(a, x, _negative(a, y)),
+    "Mul": _plain(elementwise.multiply),
+    "Div": _plain(elementwise.divide),
     "Neg": _plain(_negative),
-    "Relu": _plain(lambda a, x: layers.elementwise(a, OpKind.RELU, x)),
-    "Gelu": lambda a, attributes, x: layers.elementwise(
+    "Pow": _plain(elementwise.power),
+    "Relu": _activation(OpKind.RELU),
+    "Sigmoid": _activation(OpKind.SIGMOID),
+    "Tanh": _activation(OpKind.TANH),
+    "Gelu": lambda a, attributes, x: elementwise.elementwise(
         a, OpKind.GELU, x, tanh=attributes.get("approximate") == b"tanh"
     ),
-    "Erf": _plain(Gate.of_erf),
     "Softmax": lambda a, attributes, x: layers.softmax(a, x, attributes.get("axis", -1)),
+    "RMSNormalization": _rmsnorm,
+    "Attention": _attention,
+    "BatchNormalization": _batch_norm,
+    "Einsum": lambda a, attributes, *operands: sums.einsum(a, attributes["equation"].decode(), operands),
+    "MaxPool": _max_pool,
+    "AveragePool": _average_pool,
+    "GlobalAveragePool": _plain(images.mean_of_image),
     "LayerNormalization": _layernorm,
     "Where": _plain(layers.choose),
     "Gather": _gather,
     "Conv": _convolution,
-    "ReduceMean": _mean,
-    "Concat": lambda a, attributes, *parts: layers.concat(a, parts, attributes["axis"]),
+    "ReduceMean": _reduction(sums.mean),
+    "ReduceSum": _reduction(sums.total),
+    "Concat": lambda a, attributes, *parts: sums.concat(a, parts, attributes["axis"]),
     "Reshape": _reshape,
     "Flatten": _flatten,
     "Transpose": _transpose,
@@ -246,9 +245,12 @@ HANDLERS: dict[str, Callable[..., Any]] = {
 
 ELEMENTWISE = {
     "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Neg", "Sqrt", "Equal", "Less", "Greater",
-    "LessOrEqual", "GreaterOrEqual", "And", "Or", "Not", "Where", "Min", "Max",
+    "LessOrEqual", "GreaterOrEqual", "And", "Or", "Not", "Where", "Min", "Max", "Reciprocal", "Exp",
+    "Log", "Abs", "Floor", "Ceil", "Sin", "Cos", "Erf", "Sigmoid", "Tanh", "Clip", "Relu",
 }  # fmt: skip
 FOLDABLE = ELEMENTWISE | {
-    "Identity", "Cast", "Shape", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice",
-    "Gather", "Concat", "Expand", "ConstantOfShape", "Range", "Trilu", "ReduceProd",
+    "Identity", "Cast", "Shape", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Split",
+    "Gather", "Concat", "Expand", "ConstantOfShape", "Range", "Trilu", "ReduceProd", "ReduceSum",
+    "ReduceMean", "ReduceMax", "ReduceMin", "CumSum", "MatMul",
 }  # fmt: skip
+COMPUTABLE = FOLDABLE | {"Softmax", "TopK", "ScatterElements", "OneHot", "Gelu", "ReduceL2"}  # in idioms

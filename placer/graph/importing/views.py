@@ -5,6 +5,8 @@ each dimension of the user's tensor is a list of atoms, slow to fast, and an ato
 axis of the base tensor. The query of head h at position s, user's tensor [1, heads, rows, d] in a
 matrix [rows, heads * d], has the dimensions (), (columns by d), (rows by 1), (columns by 1).
 
+Where a tensor is repeated (`expand`), the atom has the stride 0: the same numbers are seen again.
+
 Where an op needs another order, `find_steps` searches the shortest chain of rearranging ops
 (transpose, heads). They are views, not work, on the fabric.
 """
@@ -39,14 +41,19 @@ class OrderError(UnsupportedError):
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """`size` steps of `stride` elements along an axis of the base."""
+    """`size` steps of `stride` elements along an axis of the base; stride 0 repeats."""
 
-    axis: int
+    axis: int  # -1 if it repeats
     stride: int
     size: int
 
 
 Atoms = tuple[Atom, ...]
+
+
+def is_repeat(atoms: Atoms) -> bool:
+    """Say whether a walk sees the same numbers again in every step, or has one step only."""
+    return all(atom.stride == 0 for atom in atoms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +79,31 @@ class Value:
         """Return all atoms, in the order in which the user counts elements."""
         return tuple(atom for dim in self.dims for atom in dim)
 
+    @property
+    def is_repeated(self) -> bool:
+        """Say whether it sees the same numbers several times."""
+        return any(atom.stride == 0 for atom in self.atoms)
+
     def permute(self, order: Sequence[int]) -> Value:
         return replace(self, dims=tuple(self.dims[i] for i in order))
+
+    def expand(self, shape: Sequence[int]) -> Value:
+        """Repeat along dimensions of size 1, and along new ones in front; -1 keeps a size."""
+        extra = len(shape) - len(self.dims)
+        old = (1,) * extra + self.shape
+        new = tuple(o if n == -1 else n for o, n in zip(old, shape, strict=True))
+        if extra < 0 or len(new) > MAX_RANK or any(o not in (1, n) for o, n in zip(old, new, strict=True)):
+            raise InputError(f"cannot expand {list(self.shape)} to {list(shape)}")
+        dims = ((),) * extra + self.dims
+        repeats = (() if o == n else (Atom(-1, 0, n),) for o, n in zip(old, new, strict=True))
+        return replace(self, dims=tuple(repeat or dim for repeat, dim in zip(repeats, dims, strict=True)))
+
+    def repeat(self, dim: int, times: int) -> Value:
+        """Repeat each element of a dimension, one after the other."""
+        shape = list(self.shape)
+        dim %= len(shape)
+        wide = self.unsqueeze([dim + 1]).expand([*shape[: dim + 1], times, *shape[dim + 1 :]])
+        return wide.reshape([*shape[:dim], shape[dim] * times, *shape[dim + 1 :]])
 
     def reshape(self, shape: Sequence[int]) -> Value:
         """Raises UnsupportedError when a new dimension would mix old ones in part."""
@@ -149,7 +179,7 @@ class Value:
 
     def axis_atoms(self, axis: int) -> Atoms:
         """Return the atoms along an axis of the base, slow to fast, without those of size 1."""
-        atoms = (atom for atom in self.atoms if atom.axis == axis)
+        atoms = (atom for atom in self.atoms if atom.axis == axis and atom.stride)
         return tuple(sorted(atoms, key=lambda atom: -atom.stride))
 
     def span(self, axis: int) -> tuple[int, int]:
@@ -157,7 +187,7 @@ class Value:
         stride = 1
         for atom in reversed(self.axis_atoms(axis)):
             if atom.stride != stride:
-                raise UnsupportedError("a part of a tensor that is scattered over its columns")
+                raise UnsupportedError("a part of a tensor that is scattered over its rows or columns")
             stride *= atom.size
         return self.offsets[axis], self.offsets[axis] + stride
 
@@ -207,9 +237,10 @@ class Step:
     heads: int = 0
     start: int = 0
     stop: int = 0
+    repeats: int = 0
 
     def __str__(self) -> str:
-        return f"{self.start}_{self.stop}" if self.kind == OpKind.SLICE else self.kind.value
+        return f"{self.start}_{self.stop}" if self.stop else self.kind.value
 
 
 def find_steps(start: Order, goal: Order) -> list[Step]:

@@ -12,7 +12,9 @@ import numpy as np
 from numba import njit
 
 from placer.base import FloatArray, LongArray
-from placer.netlist.lowering.regions import Region
+from placer.fabric import Fabric
+from placer.netlist.lowering.draft import Draft, StoredTensor
+from placer.netlist.lowering.regions import Region, vectors, whole
 
 Boxes = LongArray  # [num, 6] heads, rows and columns: start and end of each
 
@@ -24,11 +26,29 @@ class Traffic(NamedTuple):
     writes: Boxes
     write_tokens: LongArray  # [num_writes] vectors of the whole box
     reads: Boxes
-    read_strided: LongArray  # [num_reads] 1: vectors lie along the rows
     read_tokens: LongArray  # [num_reads] vectors of the whole box, all passes
     read_cycles: LongArray  # [num_reads] read-port cycles per vector
     read_limits: FloatArray  # [num_reads] most vectors of one flow that keep up
     per_vector: int
+
+
+def tensor_traffic(fabric: Fabric, draft: Draft, tensor: StoredTensor, limits: list[float] | None = None) -> Traffic:
+    """Return what is written into a tensor and read from it; `limits` of the reads if they matter."""
+    per_vector = fabric.elements_per_vector
+    shape = draft.graph.tensors[tensor.name]
+    writers = [region for _, region in tensor.producers] or [whole(shape)]
+    needs = tensor.needs
+    strided = fabric.memory.strided_read_cycles
+    return Traffic(
+        shape=np.array([shape.heads, shape.rows, shape.columns], np.int64),
+        writes=boxes_of(writers),
+        write_tokens=np.array([vectors(region, per_vector) for region in writers], np.int64),
+        reads=boxes_of([need.read.region for need in needs]),
+        read_tokens=np.array([need.tokens for need in needs], np.int64),
+        read_cycles=np.array([strided if need.read.strided else 1 for need in needs], np.int64),
+        read_limits=np.array(limits if limits is not None else [1.0] * len(needs), np.float64),
+        per_vector=per_vector,
+    )
 
 
 def boxes_of(regions: list[Region]) -> Boxes:
@@ -41,13 +61,6 @@ def _edge(total: int, parts: int, multiple: int, number: int) -> int:
     """Return where part `number` begins, as `regions.split` cuts."""
     chunks = -(-total // multiple)
     return min(total, chunks * number // min(parts, chunks) * multiple)
-
-
-@njit(cache=True)
-def _box_vectors(heads: int, rows: int, columns: int, strided: int, per_vector: int) -> int:
-    if strided:
-        return heads * columns * -(-rows // per_vector)
-    return heads * rows * -(-columns // per_vector)
 
 
 @njit(cache=True)
@@ -75,7 +88,7 @@ def _touched(traffic: Traffic, cut: LongArray, box: LongArray) -> LongArray:
 
 
 @njit(cache=True)
-def _overlap(traffic: Traffic, cut: LongArray, part: LongArray, box: LongArray, strided: int) -> int:
+def _overlap(traffic: Traffic, cut: LongArray, part: LongArray, box: LongArray) -> int:
     """Return the vectors of a box that lie in one part, given by its number along each axis."""
     size = np.empty(3, np.int64)
     for axis in range(3):
@@ -85,26 +98,24 @@ def _overlap(traffic: Traffic, cut: LongArray, part: LongArray, box: LongArray, 
         size[axis] = min(end, box[2 * axis + 1]) - max(start, box[2 * axis])
         if size[axis] <= 0:
             return 0
-    return _box_vectors(size[0], size[1], size[2], strided, traffic.per_vector)
+    return int(size[0] * size[1] * -(-size[2] // traffic.per_vector))
 
 
 @njit(cache=True)
-def transfers(
-    traffic: Traffic, cut: LongArray, boxes: Boxes, strided: LongArray, tokens: LongArray
-) -> tuple[LongArray, LongArray]:
+def transfers(traffic: Traffic, cut: LongArray, boxes: Boxes, tokens: LongArray) -> tuple[LongArray, LongArray]:
     """Return (box, part) [num, 2] of every flow between a box and a part, and its tokens [num]."""
     pairs = [(0, 0)]
     passing = [0]
     part = np.empty(3, np.int64)
     for number in range(len(boxes)):
         box = boxes[number]
-        whole = _box_vectors(box[1] - box[0], box[3] - box[2], box[5] - box[4], strided[number], traffic.per_vector)
+        whole = (box[1] - box[0]) * (box[3] - box[2]) * -(-(box[5] - box[4]) // traffic.per_vector)
         near = _touched(traffic, cut, box)
         for heads in range(near[0], near[1] + 1):
             for rows in range(near[2], near[3] + 1):
                 for columns in range(near[4], near[5] + 1):
                     part[:] = (heads, rows, columns)
-                    shared = _overlap(traffic, cut, part, box, strided[number])
+                    shared = _overlap(traffic, cut, part, box)
                     if shared:
                         pairs.append((number, (heads * cut[1] + rows) * cut[2] + columns))
                         passing.append(-(-tokens[number] * shared // whole))
@@ -115,14 +126,12 @@ def transfers(
 
 
 @njit(cache=True)
-def _excess(
-    traffic: Traffic, cut: LongArray, port_limit: float, write_limit: float
-) -> tuple[float, int]:
+def _excess(traffic: Traffic, cut: LongArray, port_limit: float, write_limit: float) -> tuple[float, int]:
     """Return the largest load of a port or flow over what it may have, and the number of flows."""
     parts = cut[0] * cut[1] * cut[2]
     load = np.zeros(parts)
     worst = 0.0
-    pairs, passing = transfers(traffic, cut, traffic.reads, traffic.read_strided, traffic.read_tokens)
+    pairs, passing = transfers(traffic, cut, traffic.reads, traffic.read_tokens)
     flows = len(pairs)
     for k in range(len(pairs)):
         read = pairs[k, 0]
@@ -131,8 +140,7 @@ def _excess(
     for part in range(parts):
         worst = max(worst, load[part] / port_limit)
     load[:] = 0
-    plain = np.zeros(len(traffic.writes), np.int64)
-    pairs, passing = transfers(traffic, cut, traffic.writes, plain, traffic.write_tokens)
+    pairs, passing = transfers(traffic, cut, traffic.writes, traffic.write_tokens)
     for k in range(len(pairs)):
         load[pairs[k, 1]] += passing[k]
         worst = max(worst, passing[k] / write_limit)

@@ -36,10 +36,9 @@ _MOVES_ROWS = frozenset(
 )
 _MAKES_HEADS = {OpKind.SPLIT_HEADS: "columns", OpKind.ROWS_TO_HEADS: "rows"}  # of what lies below
 _MOVES_HEADS = frozenset({OpKind.MERGE_HEADS, OpKind.HEADS_TO_ROWS, OpKind.PATCHES, *_MAKES_HEADS})
-_FORM = attrgetter(  # the attributes that the layout of an op depends on
-    "heads", "repeats", "start", "stop", "transpose_a", "transpose_b", "stacked", "causal", "image", "kernel",
-    "stride", "padding", "dilation", "groups",
-)  # fmt: skip
+_FORM = attrgetter(  # what the layout of an op depends on, besides sizes
+    "repeats", "start", "stop", "transpose_a", "transpose_b", "stacked", "causal", "kernel", "stride", "dilation", "groups"
+)
 
 
 class Sizes(NamedTuple):
@@ -65,9 +64,10 @@ class Network:
         self.chains: dict[str, list[Op]] = {}  # by the tensor that a chain of ops makes
         self.paths: dict[str, tuple[Path, ...]] = {}
         self.readers: dict[str, set[str]] = {}  # of stored tensors: ops, before they are told apart by chains
+        uncomputed = VIEW_KINDS | SOURCE_KINDS
         for op in graph.ops:
             self.paths[op.name] = tuple(self._paths(op))
-            if op.kind in VIEW_KINDS | SOURCE_KINDS:
+            if op.kind in uncomputed:
                 continue
             for tensor in op.inputs:
                 for path in self.paths[tensor]:
@@ -95,6 +95,11 @@ class Network:
         return Sizes(tensor.heads, tensor.rows, tensor.columns)
 
 
+def _form(op: Op) -> tuple[object, ...]:
+    at = op.attributes
+    return op.kind, _FORM(at), at.image[1:], at.padding[1::2]  # heights are those of a sample
+
+
 class Part:
     """One section of a network: what it makes, loads, stores and holds."""
 
@@ -114,17 +119,16 @@ class Part:
         """Say whether a tensor is a sum over all samples."""
         return name in self.network.chains and self.main(name).kind == OpKind.WEIGHT_GRAD
 
-    def form(self) -> tuple[object, ...]:
-        """Return what sections must have in common to share a layout."""
+    def form(self, sizes: dict[str, Sizes]) -> tuple[object, ...]:
+        """Return what sections must have in common to share a layout: sizes of a sample, ops and wiring."""
         number = {name: k for k, name in enumerate(self.tensors)}
-        parts: list[object] = [tuple(self.network.sizes(name) for name in self.loads)]
+        parts: list[object] = [tuple(sizes[name] for name in self.loads)]
         for name in self.made:
-            chain = tuple((op.kind, _FORM(op.attributes)) for op in self.network.chains[name])
+            chain = tuple(_form(op) for op in self.network.chains[name])
             inputs = tuple(
-                (number[path.stored], tuple((view.kind, _FORM(view.attributes)) for view in path.views))
-                for path in self.network.inputs(name)
+                (number[path.stored], tuple(_form(view) for view in path.views)) for path in self.network.inputs(name)
             )
-            parts.append((chain, self.network.sizes(name), inputs, name in self.stores))
+            parts.append((chain, sizes[name], inputs, name in self.stores))
         return tuple(parts)
 
     def require(self, is_right: bool, sentence: str) -> None:
@@ -141,14 +145,15 @@ def check_plan(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> None:
     for number, cut in enumerate(plan.sections):
         part = Part(network, cut.groups, f"section {number} ({cut.groups[0]!r} to {cut.groups[-1]!r})")
         part.require(0 <= cut.layout < len(plan.layouts), f"layout {cut.layout} of {len(plan.layouts)} from 0 on")
-        form = part.form()
+        layout = plan.layouts[cut.layout]
+        sizes = _sample_sizes(part, layout)
+        form = part.form(sizes)
         if cut.layout in forms:
             known, where = forms[cut.layout]
             part.require(form == known, f"shares layout {cut.layout} with {where}, but is not like it; give it its own")
             continue
         forms[cut.layout] = form, part.where
-        layout = plan.layouts[cut.layout]
-        check_facts(Facts(fabric, part, layout, _sample_sizes(part, layout)))
+        check_facts(Facts(fabric, part, layout, sizes))
 
 
 def check_facts(facts: Facts) -> None:
@@ -334,21 +339,20 @@ class Facts:
         ]
         return [sum(pieces[k : k + keep.shared]) for k in range(0, len(pieces), keep.shared)]
 
-    def stages(self) -> dict[str, tuple[int, int]]:
-        """Return the pipeline stages in which the units of each tensor begin, and in which it is complete.
+    def stages(self) -> dict[str, int]:
+        """Return the pipeline stage in which each tensor is complete; what is loaded, in stage 0.
 
         Units that share a sum begin one after the other, when some blocks of partial sums are there.
-        What is loaded is complete in stage 0.
         """
-        stages = dict.fromkeys(self.part.loads, (0, 0))
+        stages = dict.fromkeys(self.part.loads, 0)
         compute = self.fabric.compute
         for name, plan in self.groups.items():
             heads, rows, columns = self.sizes[name]
             row_blocks = _up(rows // plan.rows, compute.block_rows)
             width = self.cut(columns, plan.columns)[0]
             blocks = heads // plan.heads * row_blocks * _up(width, compute.block_columns)
-            begin = 1 + max(stages[path.stored][1] for path in self.part.network.inputs(name))
-            stages[name] = begin, begin + _up((plan.inner - 1) * min(WAIT_BLOCKS, blocks), blocks)
+            behind = _up((plan.inner - 1) * min(WAIT_BLOCKS, blocks), blocks)
+            stages[name] = 1 + max(stages[path.stored] for path in self.part.network.inputs(name)) + behind
         return stages
 
 
@@ -376,14 +380,14 @@ def _check_splits(facts: Facts) -> None:
 def _check_slots(facts: Facts) -> None:
     """Check that every tensor is held until the last stage has read it."""
     part, stages = facts.part, facts.stages()
-    last = {name: stages[name][1] + (name in part.stores) for name in part.tensors}
+    last = {name: stages[name] + (name in part.stores) for name in part.tensors}
     for name in part.made:
         for stored, views in part.network.inputs(name):
-            # Of several tensors side by side, perhaps only the first units read this one.
-            is_beside = any(view.kind in (OpKind.CONCAT, OpKind.CONCAT_ROWS) for view in views)
-            last[stored] = max(last[stored], stages[name][0 if is_beside else 1])
+            # Of tensors side by side, perhaps only the first units that share a sum read this one, or none.
+            if not any(view.kind in (OpKind.CONCAT, OpKind.CONCAT_ROWS) for view in views):
+                last[stored] = max(last[stored], stages[name])
     for name, plan in facts.buffers.items():
-        least = 1 + last[name] - stages[name][1]
+        least = 1 + last[name] - stages[name]
         part.require(plan.slots >= least, f"buffers of {name!r} have {plan.slots} slots; its readers need {least}")
 
 

@@ -16,15 +16,15 @@ from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph, OpAttributes, OpKind
 from placer.netlist.lowering.groups import Group, stored
 from placer.netlist.lowering.plan import TileAxis, Tiling
-from placer.netlist.lowering.rules import balance_groups, compute_budget
+from placer.netlist.lowering.rules import CALM_RATES, balance_groups, compute_budget
+from placer.netlist.lowering.slicing import WEIGHT_SHARE, weight_bytes
 from placer.netlist.lowering.tiling import Tiles, find_tiles, load_shape, stored_readers, tiled_size, views_below
 from placer.netlist.lowering.work import GroupSize, size_of
 
 DEFAULT_BATCH = 32  # inputs that pass a section before the next one is switched to
 MAX_SAMPLE_CYCLES = 20000  # samples of this length and more are slow to simulate
-WEIGHT_SHARE = 0.85  # of the on-chip memory that weights may take
 MEMORY_SHARE = 0.9  # of the on-chip memory that weights and activations may take
-WAIT_CYCLES = 300  # that a product waits at the start of a sample: about a round trip
+WAIT_CYCLES = 200  # that a product waits at the start of a sample: about a round trip
 MAX_GROUPS = 24  # of one section
 TILES = (8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256)  # rows of a sample that are tried
 BANDS = (1, 2, 3, 4, 5, 7, 8, 10, 14, 16, 19, 28, 38, 56)  # rows of pixels that are tried
@@ -131,7 +131,7 @@ class Cutter:
         sizes = [tiled_size(fact.size, group, tiles, tiling) for fact, group in zip(facts, groups, strict=True)]
         moved = self._moved(start, end, tiles, tiling)
         try:
-            pace, plans = balance_groups(self.fabric, sizes, self.budget, moved)
+            pace, plans = balance_groups(self.fabric, sizes, self.budget, moved, CALM_RATES)
         except DoesNotFitError:
             return inf, inf
         stages, held = self._storage(start, end, tiles, tiling, [plan.inner for plan in plans])
@@ -166,9 +166,7 @@ class Cutter:
                 moved += self._elements(group.output, group, tiles, tiling)
         return moved / self.fabric.elements_per_vector
 
-    def _storage(
-        self, start: int, end: int, tiles: Tiles, tiling: Tiling, inner: list[int]
-    ) -> tuple[int, float]:
+    def _storage(self, start: int, end: int, tiles: Tiles, tiling: Tiling, inner: list[int]) -> tuple[int, float]:
         """Return the stages of a segment, and the bytes of its activations."""
         written: dict[str, int] = {}  # stage
         last_read: dict[str, int] = {}
@@ -217,13 +215,9 @@ def _facts_of(
                 parts.append((*near, _near(number - last_reader.get(name, -MAX_GROUPS)), graph.tensors[name].shape))
                 last_reader[name] = number
         ahead = {_near(group_of[name] - number) if name in group_of else 0 for name in readers.get(group.output, ())}
-        kinds = tuple((op.kind, _nameless(op.attributes)) for op in group.ops)
+        kinds = tuple((op.kind, nameless(op.attributes)) for op in group.ops)
         key = (kinds, graph.tensors[group.output].shape, *parts, frozenset(ahead))
-        weight = 0
-        if group.main.kind == OpKind.LINEAR:
-            vectors = -(-graph.inner_length(group.main) // fabric.elements_per_vector)
-            stack = graph.tensors[group.output].heads if group.main.attributes.stacked else 1
-            weight = stack * vectors * graph.tensors[group.output].columns * fabric.vector_bytes
+        weight = weight_bytes(fabric, graph, group.main)
         alike = known.setdefault(key, len(known))
         facts.append(_Facts(size_of(fabric, graph, group), tuple(dict.fromkeys(inputs)), weight, alike))
     return facts
@@ -234,5 +228,6 @@ def _near(distance: int) -> int:
     return min(distance, MAX_GROUPS)
 
 
-def _nameless(attributes: OpAttributes) -> OpAttributes:
-    return replace(attributes, weight="")
+def nameless(attributes: OpAttributes) -> OpAttributes:
+    """Return the constants of an op without the name of its weight, and of the slice of it."""
+    return replace(attributes, weight="", first_column=0, weight_columns=0)

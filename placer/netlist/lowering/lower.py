@@ -9,22 +9,24 @@ import numpy as np
 from placer.base import DoesNotFitError, InputError
 from placer.fabric import Fabric, SiteKind
 from placer.graph import PRODUCT_KINDS, DataflowGraph
-from placer.netlist import Flow, Netlist, Unit
-from placer.netlist.lowering.buffers import Traffic, boxes_of, transfers
+from placer.netlist import Flow, Netlist, Unit, first_fit_decreasing
+from placer.netlist.lowering.buffers import tensor_traffic, transfers
 from placer.netlist.lowering.draft import Draft, Shard, StoredTensor, make_draft, with_copies
 from placer.netlist.lowering.groups import ROW_KINDS, form_groups
 from placer.netlist.lowering.plan import BufferPlan, SectionPlan, WeightsPlan
 from placer.netlist.lowering.regions import Region, split, vectors
+from placer.netlist.lowering.rules import plan_section
 
 
-def lower(fabric: Fabric, graph: DataflowGraph, plan: SectionPlan) -> Netlist:
-    """Lower the graph of one sample as planned.
+def lower(fabric: Fabric, graph: DataflowGraph, plan: SectionPlan | None = None) -> Netlist:
+    """Lower the graph of one sample as planned, or by rules (`plan_section`) if there is no plan.
 
     Raises DoesNotFitError for a plan that needs more than the fabric has, and InputError for one
     that cannot be carried out on this graph.
     """
     if not form_groups(graph):
         raise InputError(f"graph {graph.name!r} has no op that computes; nothing to place")
+    plan = plan or plan_section(fabric, graph)
     groups, buffers = with_copies(graph, plan)
     draft = make_draft(fabric, graph, groups)
     _require_lengths(draft, plan)
@@ -40,27 +42,6 @@ def _require_lengths(draft: Draft, plan: SectionPlan) -> None:
     ):
         if wanted != found:
             raise InputError(f"the plan has {found} {name}, but {draft.graph.name!r} has {wanted}")
-
-
-def tensor_traffic(fabric: Fabric, draft: Draft, tensor: StoredTensor, limits: list[float] | None = None) -> Traffic:
-    """Return what is written into a tensor and read from it; `limits` of the reads if they matter."""
-    per_vector = fabric.elements_per_vector
-    whole = draft.graph.tensors[tensor.name]
-    everything = Region((0, whole.heads), (0, whole.rows), (0, whole.columns))
-    writers = [region for _, region in tensor.producers] or [everything]
-    needs = tensor.needs
-    strided = fabric.memory.strided_read_cycles
-    return Traffic(
-        shape=np.array([whole.heads, whole.rows, whole.columns], np.int64),
-        writes=boxes_of(writers),
-        write_tokens=np.array([vectors(region, per_vector) for region in writers], np.int64),
-        reads=boxes_of([need.read.region for need in needs]),
-        read_strided=np.array([need.read.strided for need in needs], np.int64),
-        read_tokens=np.array([need.tokens for need in needs], np.int64),
-        read_cycles=np.array([strided if need.read.strided else 1 for need in needs], np.int64),
-        read_limits=np.array(limits if limits is not None else [1.0] * len(needs), np.float64),
-        per_vector=per_vector,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +106,7 @@ class _Builder:
         cut = np.array([plan.heads, plan.rows, plan.columns], np.int64)
         traffic = tensor_traffic(self.fabric, self.draft, tensor)
         parts = self._add_parts(tensor, plan)
-        zeros = np.zeros(len(traffic.writes), np.int64)
-        pairs, tokens = transfers(traffic, cut, traffic.writes, zeros, traffic.write_tokens)
+        pairs, tokens = transfers(traffic, cut, traffic.writes, traffic.write_tokens)
         for k, ((write, part), number) in enumerate(zip(pairs.tolist(), tokens.tolist(), strict=True)):
             if tensor.producers:
                 source, name = tensor.producers[write][0], f"{tensor.name}.b{part}<{k}"
@@ -134,7 +114,7 @@ class _Builder:
                 source = self._add(Unit(f"{tensor.name}.l{part}", SiteKind.PORT, "load", tensor.stage))
                 name = f"{tensor.name}.l{part}>"
             self.flows.append(Flow(name, source, tuple(parts[part].units), number))
-        pairs, tokens = transfers(traffic, cut, traffic.reads, traffic.read_strided, traffic.read_tokens)
+        pairs, tokens = transfers(traffic, cut, traffic.reads, traffic.read_tokens)
         num_stores = 0
         for k, ((read, part), number) in enumerate(zip(pairs.tolist(), tokens.tolist(), strict=True)):
             need, cycles = tensor.needs[read], int(traffic.read_cycles[read])
@@ -241,3 +221,9 @@ def require_fit(fabric: Fabric, netlist: Netlist) -> None:
     room = fabric.num_sites(SiteKind.MEMORY) * capacity
     if held > room:
         raise DoesNotFitError("bytes of on-chip memory", held, room, advice)
+    sizes = tuple(unit.bytes for unit in netlist.units if unit.kind == SiteKind.MEMORY)
+    sites = 1 + max(first_fit_decreasing(sizes, capacity, fabric.memory.max_buffers), default=-1)
+    if sites > fabric.num_sites(SiteKind.MEMORY):
+        raise DoesNotFitError(
+            "memory units, as the buffers can be packed,", sites, fabric.num_sites(SiteKind.MEMORY), advice
+        )

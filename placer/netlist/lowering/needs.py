@@ -78,7 +78,7 @@ def group_needs(
                 passes[position] = max(passes.get(position, 1), operand.passes)
     for (position, operand, inner), targets in readers.items():
         for read in stored_reads(graph, operand.tensor, operand.region, per_vector):
-            seen = turned(read, per_vector) if operand.is_turned else read
+            seen = turned(read) if operand.is_turned else read
             if operand.vectors:
                 share = -(-operand.vectors * read.region.elements // operand.region.elements)
                 seen = seen._replace(vectors=share)
@@ -95,9 +95,7 @@ class Operand(NamedTuple):
     vectors: int = 0  # of one pass; 0: those of the region
 
 
-def operands(
-    fabric: Fabric, graph: DataflowGraph, group: Group, region: Region, inner: Span
-) -> Iterator[Operand]:
+def operands(fabric: Fabric, graph: DataflowGraph, group: Group, region: Region, inner: Span) -> Iterator[Operand]:
     """Yield what a part of a group needs of each input for a region of its output.
 
     Vectors lie along the columns of a tensor. A product wants vectors along the inner dimension, so
@@ -154,4 +152,3 @@ def _plain_operand(graph: DataflowGraph, group: Group, position: int, region: Re
     heads = region.heads if tensor.heads == output.heads else (0, 1)  # one matrix for all heads
     columns = region.columns if tensor.columns == output.columns else (0, 1)  # one factor per row
     return Region(heads, region.rows, columns)
-

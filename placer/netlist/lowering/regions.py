@@ -64,11 +64,9 @@ def split(total: int, parts: int, multiple: int = 1) -> list[Span]:
     return list(pairwise(bounds))
 
 
-def vectors(region: Region, per_vector: int, strided: bool = False) -> int:
-    """Return the vectors of a region: along its columns, or along its rows if it is read strided."""
+def vectors(region: Region, per_vector: int) -> int:
+    """Return the vectors of a region: rows of whole vectors."""
     heads, rows, columns = region.sizes
-    if strided:
-        return heads * columns * -(-rows // per_vector)
     return heads * rows * -(-columns // per_vector)
 
 
@@ -84,13 +82,12 @@ def stored_reads(graph: DataflowGraph, tensor: str, region: Region, per_vector: 
     is_turned = op.kind == OpKind.TRANSPOSE
     for name, part in _through_view(graph, op, region):
         for read in stored_reads(graph, name, part, per_vector):
-            yield turned(read, per_vector) if is_turned else read
+            yield turned(read) if is_turned else read
 
 
-def turned(read: Read, per_vector: int) -> Read:
-    """Return the read whose vectors lie along the other axis."""
-    strided = not read.strided
-    return read._replace(strided=strided, vectors=vectors(read.region, per_vector, strided))
+def turned(read: Read) -> Read:
+    """Return the read whose vectors are wanted along the other axis."""
+    return read._replace(strided=not read.strided)
 
 
 def _through_view(graph: DataflowGraph, op: Op, region: Region) -> Iterator[tuple[str, Region]]:

@@ -6,34 +6,37 @@ is then cut into the fewest parts whose ports and flows leave room at that pace,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from placer.base import DoesNotFitError
+from placer.base import DoesNotFitError, InputError
 from placer.fabric import Fabric, SiteKind, nearest_hops, round_trip_cycles, window_vectors
 from placer.graph import SOURCE_KINDS, DataflowGraph, OpKind
-from placer.netlist.lowering.buffers import choose_parts
+from placer.netlist.lowering.buffers import choose_parts, tensor_traffic
 from placer.netlist.lowering.draft import Draft, StoredTensor, make_draft
 from placer.netlist.lowering.groups import form_groups
-from placer.netlist.lowering.lower import tensor_traffic
 from placer.netlist.lowering.plan import BufferPlan, GroupPlan, SectionPlan, Tiling, WeightsPlan
 from placer.netlist.lowering.regions import vectors, whole
 from placer.netlist.lowering.work import GroupSize, Options, Rates, balance, options_of, rates_of, size_of
 
 DEFAULT_FILL = 1.0  # share of the compute units that the rules may use
-FLOW_RATES = (0.5, 1.0)  # vectors per cycle that a flow may need: what is fair, and the most
+FLOW_RATES = (0.75, 1.0)  # vectors per cycle that a flow may need: what is fair, and the most
+CALM_RATES = (0.5, 1.0)  # the same where samples are chosen: with larger ones flows can be slower
 MIN_FILL = 0.5  # share of the compute units below which flows may need the most
 PORT_SHARE = 0.5  # of the pace that the port of a buffer may be needed for
-FLOW_SHARE = 0.3  # vectors per cycle that a flow out of a buffer may need,
-REACH_SHARE = 0.5  # and of the rate that its window allows at the shortest distance to its targets
-WRITE_SHARE = 0.2  # vectors per cycle that a flow into a buffer may need, from a compute unit
-LOAD_SHARE = 0.12  # and from DRAM, which is far away
-DRAM_SHARE = 0.45  # of the rate of DRAM that a section may ask for
+FLOW_SHARE = 0.35  # vectors per cycle that a flow into or out of a buffer may need,
+REACH_SHARE = 0.5  # and of the rate that its window allows over the way to its targets:
+WRITE_WAY = 1 / 8  # of columns and rows together, from a compute unit to a buffer,
+LOAD_WAY = 1 / 4  # and from a DRAM port; from a buffer to compute units the shortest there is
+DRAM_SHARE = 0.35  # of the rate of DRAM that a section may ask for
 EXTRA_PARTS = 40  # more parts than the capacity asks for that are tried
 EXTRA_SLOTS = 1  # more than the stages ask for, where there is room: parts need not march in step
 SLOT_ROOM = 0.6  # of the on-chip memory that may be used before more slots are given
+OWN_SHARE = 0.7  # of the memory units without large weights that all other buffers may fill
+MIN_SHARED = 16  # a memory unit is shared with large weights if they leave this part of it, one in ...
 MAX_SHARED_WEIGHTS = 0.5  # of a memory unit that weights which share it may take together
 
 
@@ -42,6 +45,8 @@ class Reach:
     """How fast a flow may be, by the number of its targets."""
 
     to_compute: list[float]  # vectors per cycle to n = 1, 2, ... compute units
+    written: float  # by a compute unit, vectors per cycle into a buffer
+    loaded: float  # from DRAM
 
     def share(self, targets: int) -> float:
         """Return the vectors per cycle that a flow out of a buffer may need."""
@@ -54,7 +59,10 @@ def reach_of(fabric: Fabric) -> Reach:
     """Return the rates that the windows of a fabric allow at the shortest distances."""
     hops = nearest_hops(fabric, SiteKind.MEMORY, SiteKind.COMPUTE)
     window = window_vectors(fabric, SiteKind.COMPUTE)
-    return Reach((window / round_trip_cycles(fabric, hops.astype(float))).tolist())
+    rates = (window / round_trip_cycles(fabric, hops.astype(float))).tolist()
+    size, window = fabric.columns + fabric.rows, window_vectors(fabric, SiteKind.MEMORY)
+    ways = [window / round_trip_cycles(fabric, way * size) for way in (WRITE_WAY, LOAD_WAY)]
+    return Reach(rates, *(min(FLOW_SHARE, REACH_SHARE * rate) for rate in ways))
 
 
 @lru_cache(maxsize=4096)
@@ -64,22 +72,22 @@ def group_options(rates: Rates, size: GroupSize, most: int, flow_rate: float) ->
 
 
 def balance_groups(
-    fabric: Fabric, sizes: list[GroupSize], budget: int, dram_vectors: float
+    fabric: Fabric, sizes: list[GroupSize], budget: int, dram_vectors: float, rates: Sequence[float] = FLOW_RATES
 ) -> tuple[float, list[GroupPlan]]:
     """Return the pace and the cuts of some groups that share `budget` compute units.
 
-    `dram_vectors` pass DRAM per sample: no faster pace than that allows is asked for.
+    `dram_vectors` pass DRAM per sample: no faster pace than that allows is asked for. Flows may need
+    the first of `rates`; the next one if most units would be left.
     """
+    if len(sizes) > budget:
+        raise DoesNotFitError("compute units", len(sizes), budget, "cut the graph into sections or use a larger fabric")
     least = dram_vectors / (DRAM_SHARE * fabric.dram_vectors_per_cycle)
-    rates = rates_of(fabric)
-    for flow_rate in FLOW_RATES:
-        found = balance([group_options(rates, size, budget, flow_rate) for size in sizes], budget, least)
-        if found is None:
-            raise DoesNotFitError(
-                "compute units", len(sizes), budget, "cut the graph into sections or use a larger fabric"
-            )
-        if found[0] == least or sum(plan.units for plan in found[1]) >= MIN_FILL * fabric.num_sites(SiteKind.COMPUTE):
-            break
+    figures = rates_of(fabric)
+    for flow_rate in rates:  # the last one is taken in any case
+        found = balance([group_options(figures, size, budget, flow_rate) for size in sizes], budget, least)
+        used = sum(plan.units for plan in found[1])
+        if found[0] == least or used >= MIN_FILL * fabric.num_sites(SiteKind.COMPUTE):
+            return found
     return found
 
 
@@ -92,6 +100,8 @@ def plan_section(
     fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, tiling: Tiling | None = None
 ) -> SectionPlan:
     """Lay out the graph of one sample. Raises DoesNotFitError when it does not fit."""
+    if not 0 < fill <= 1:
+        raise InputError(f"fill={fill} is out of range; allowed: above 0 up to 1")
     sizes = [size_of(fabric, graph, group) for group in form_groups(graph)]
     _, groups = balance_groups(fabric, sizes, compute_budget(fabric, fill), _dram_vectors(fabric, graph))
     draft = make_draft(fabric, graph, groups)
@@ -129,19 +139,55 @@ def _plan_buffers(fabric: Fabric, draft: Draft, weights: list[WeightsPlan]) -> l
     room = fabric.max_units(SiteKind.MEMORY) * fabric.num_sites(SiteKind.MEMORY)
     for plan, (_, spans) in zip(weights, draft.weights, strict=True):
         room -= -(-len(spans) * plan.pieces // plan.shared)
-    slots = _slots(fabric, draft)
+    slots, streams = _slots(fabric, draft), _stream_limits(fabric, draft)
+    largest = _part_bytes(fabric, draft, weights, slots)
     plans = []
     for number, tensor in enumerate(draft.tensors):
-        left = room - (len(draft.tensors) - number - 1)
-        plans.append(_plan_buffer(fabric, draft, tensor, slots[number], reach, left))
+        left = min(room - (len(draft.tensors) - number - 1), streams.get(tensor.name, room))
+        plans.append(_plan_buffer(fabric, draft, tensor, slots[number], reach, left, largest))
         room -= plans[-1].parts
     return plans
 
 
+def _part_bytes(fabric: Fabric, draft: Draft, weights: list[WeightsPlan], slots: list[int]) -> int:
+    """Return the most bytes of a part: all of a memory unit, or what large weights leave of theirs."""
+    capacity, left = fabric.memory.capacity_bytes, fabric.num_sites(SiteKind.MEMORY)
+    shared = capacity
+    for plan, (_, spans) in zip(weights, draft.weights, strict=True):
+        size = max(span.matrices * span.columns * -(-span.vectors // plan.pieces) for span in spans)
+        size *= fabric.vector_bytes * plan.shared
+        if size > capacity // 2:  # one of them takes a memory unit for itself
+            left -= -(-len(spans) * plan.pieces // plan.shared)
+            shared = min(shared, capacity - size)
+    held = sum(map(lambda tensor, number: number * _slot_bytes(fabric, draft, tensor), draft.tensors, slots))
+    if held <= OWN_SHARE * left * capacity or shared * MIN_SHARED < capacity:
+        return capacity
+    return shared
+
+
+def _slot_bytes(fabric: Fabric, draft: Draft, tensor: StoredTensor) -> int:
+    return vectors(whole(draft.graph.tensors[tensor.name]), fabric.elements_per_vector) * fabric.vector_bytes
+
+
+def _stream_limits(fabric: Fabric, draft: Draft) -> dict[str, int]:
+    """Return the most parts of each tensor that is loaded or stored: each part takes a DRAM stream."""
+    streams = fabric.max_units(SiteKind.PORT) * fabric.num_sites(SiteKind.PORT)
+    strided = fabric.memory.strided_read_cycles
+    loads: dict[str, int] = {}  # cycles of the ports, written and read
+    passing: dict[str, int] = {}  # streams for each part
+    for tensor in draft.tensors:
+        streams_of_part = (not tensor.producers) + sum(not need.targets for need in tensor.needs)
+        if streams_of_part:
+            reads = sum(need.tokens * (strided if need.read.strided else 1) for need in tensor.needs)
+            loads[tensor.name] = reads + _slot_bytes(fabric, draft, tensor) // fabric.vector_bytes
+            passing[tensor.name] = streams_of_part
+    spare, total = streams - sum(passing.values()), max(1, sum(loads.values()))
+    return {name: 1 + max(0, spare * load // (total * passing[name])) for name, load in loads.items()}
+
+
 def _slots(fabric: Fabric, draft: Draft) -> list[int]:
     """Return the slots of each tensor: more than the stages ask for where memory is left."""
-    per_vector, tensors = fabric.elements_per_vector, draft.graph.tensors
-    sizes = [vectors(whole(tensors[tensor.name]), per_vector) * fabric.vector_bytes for tensor in draft.tensors]
+    sizes = [_slot_bytes(fabric, draft, tensor) for tensor in draft.tensors]
     slots = [tensor.least_slots for tensor in draft.tensors]
     held = sum(map(lambda size, number: size * number, sizes, slots))
     held += sum(
@@ -158,22 +204,22 @@ def _slots(fabric: Fabric, draft: Draft) -> list[int]:
 
 
 def _plan_buffer(
-    fabric: Fabric, draft: Draft, tensor: StoredTensor, slots: int, reach: Reach, most: int
+    fabric: Fabric, draft: Draft, tensor: StoredTensor, slots: int, reach: Reach, most: int, largest: int
 ) -> BufferPlan:
-    """Cut a tensor into the fewest parts that keep up; more than `most` only if its size asks for them."""
+    """Cut a tensor into the fewest parts that keep up, of at most `largest` bytes each.
+
+    More than `most` parts only if its size asks for them.
+    """
     limits = [draft.pace * reach.share(len(need.targets)) for need in tensor.needs]
     traffic = tensor_traffic(fabric, draft, tensor, limits)
-    slot_vectors = fabric.memory.capacity_bytes // (slots * fabric.vector_bytes)
-    size = vectors(whole(draft.graph.tensors[tensor.name]), fabric.elements_per_vector)
+    slot_vectors = largest // (slots * fabric.vector_bytes)
+    size = _slot_bytes(fabric, draft, tensor) // fabric.vector_bytes
     fewest = -(-size // max(1, slot_vectors))
-    write_share = WRITE_SHARE if tensor.producers else LOAD_SHARE
-    for limit in (max(fewest, min(most, fewest + EXTRA_PARTS)), fewest + EXTRA_PARTS):
-        cut, _ = choose_parts(
-            traffic, fewest, limit, slot_vectors, PORT_SHARE * draft.pace, write_share * draft.pace
-        )
-        if np.any(cut):
-            break
-    else:
+    cut, _ = choose_parts(
+        traffic, fewest, max(fewest, min(most, fewest + EXTRA_PARTS)), slot_vectors,
+        PORT_SHARE * draft.pace, (reach.written if tensor.producers else reach.loaded) * draft.pace,
+    )  # fmt: skip
+    if not np.any(cut):
         raise DoesNotFitError(
             f"bytes in one memory unit for {slots} slots of tensor {tensor.name!r}",
             slots * fabric.vector_bytes * -(-size // max(1, fewest + EXTRA_PARTS)),

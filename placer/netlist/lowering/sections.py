@@ -14,7 +14,7 @@ from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph
 from placer.netlist import Netlist
 from placer.netlist.lowering.check import check_plan
-from placer.netlist.lowering.cutting import DEFAULT_BATCH, MAX_SAMPLE_CYCLES, Cutter, Key, Segment
+from placer.netlist.lowering.cutting import DEFAULT_BATCH, MAX_SAMPLE_CYCLES, Cutter, Key, Segment, nameless
 from placer.netlist.lowering.groups import Group, form_groups
 from placer.netlist.lowering.lower import lower
 from placer.netlist.lowering.plan import Cut, Plan, SectionPlan, graph_fingerprint
@@ -50,9 +50,7 @@ class _RefusedError(Exception):
         self.reason = reason
 
 
-def default_plan(
-    fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, batch: int = DEFAULT_BATCH
-) -> Plan:
+def default_plan(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, batch: int = DEFAULT_BATCH) -> Plan:
     """Return a good plan of a network by rules.
 
     One section if the graph fits whole and its sample is not too long to pipeline well. Raises
@@ -70,16 +68,21 @@ def default_plan(
         names = tuple(group.output for group in groups)
         return Plan(graph_fingerprint(graph), fabric.name, slices, (single,), (Cut(names, 0),))
     cutter = Cutter(fabric, work, groups, fill, batch)
+    drawer = _Drawer(fabric, work, cutter.readers, fill)
     while True:
         segments = cutter.find_segments()
         try:
-            layouts = _lay_out(fabric, work, segments, cutter.readers, fill)
+            alike = [drawer.lay_out(segment) for segment in segments]
         except _RefusedError as refusal:
             _refuse(cutter, graph, refusal)
             continue
-        order = list(layouts)
-        cuts = tuple(Cut(tuple(g.output for g in s.groups), order.index(s.key)) for s in segments)
-        return Plan(graph_fingerprint(graph), fabric.name, slices, tuple(layouts.values()), cuts)
+        order = list(dict.fromkeys(alike))
+        layouts = tuple(drawer.layouts[one] for one in order)
+        cuts = tuple(
+            Cut(tuple(group.output for group in segment.groups), order.index(one))
+            for segment, one in zip(segments, alike, strict=True)
+        )
+        return Plan(graph_fingerprint(graph), fabric.name, slices, layouts, cuts)
 
 
 def _single_section(fabric: Fabric, graph: DataflowGraph, fill: float) -> SectionPlan | None:
@@ -112,21 +115,34 @@ def _refuse(cutter: Cutter, graph: DataflowGraph, refusal: _RefusedError) -> Non
         ) from reason  # fmt: skip
 
 
-def _lay_out(
-    fabric: Fabric, graph: DataflowGraph, segments: list[Segment], readers: dict[str, frozenset[str]], fill: float
-) -> dict[Key, SectionPlan]:
-    """Return the layout of each kind of segment. Raises _RefusedError for one that does not fit."""
-    layouts: dict[Key, SectionPlan] = {}
-    for segment in segments:
-        if segment.key not in layouts:
-            part = section_graph(graph, segment.groups, segment.tiling, readers, graph.name)
-            try:
-                plan = plan_section(fabric, part, fill, segment.tiling)
-                lower(fabric, part, plan)
-            except DoesNotFitError as error:
-                raise _RefusedError(segment, error) from error
-            layouts[segment.key] = plan
-    return layouts
+class _Drawer:
+    """Lays out segments; those that are alike get one layout."""
+
+    def __init__(self, fabric: Fabric, graph: DataflowGraph, readers: dict[str, frozenset[str]], fill: float) -> None:
+        self.fabric, self.graph, self.readers, self.fill = fabric, graph, readers, fill
+        self.layouts: dict[object, SectionPlan] = {}  # by what segments that are alike have in common
+        self._known: dict[Key, object] = {}
+
+    def lay_out(self, segment: Segment) -> object:
+        """Return what a segment has in common with those alike. Raises _RefusedError if it does not fit."""
+        if segment.key not in self._known:
+            part = section_graph(self.graph, segment.groups, segment.tiling, self.readers, self.graph.name)
+            alike = (segment.tiling, _nameless(part))
+            if alike not in self.layouts:
+                try:
+                    plan = plan_section(self.fabric, part, self.fill, segment.tiling)
+                    lower(self.fabric, part, plan)
+                except DoesNotFitError as error:
+                    raise _RefusedError(segment, error) from error
+                self.layouts[alike] = plan
+            self._known[segment.key] = alike
+        return self._known[segment.key]
+
+
+def _nameless(graph: DataflowGraph) -> object:
+    """Return what a graph computes, without names: equal for sections that are alike."""
+    number = {op.name: k for k, op in enumerate(graph.ops)}
+    return tuple((op.kind, nameless(op.attributes), tuple(number[name] for name in op.inputs)) for op in graph.ops)
 
 
 def lower_plan(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> tuple[Section, ...]:

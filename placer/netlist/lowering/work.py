@@ -23,10 +23,13 @@ from placer.graph import PRODUCT_KINDS, WINDOW_KINDS, DataflowGraph, OpKind, win
 from placer.netlist.lowering.groups import ROW_KINDS, Group
 from placer.netlist.lowering.plan import GroupPlan
 
+PACE_LOSS = 0.03  # of the pace that may be given up for less traffic
 MAX_PORTS = 24  # read ports over which an operand is taken to be spread
 MAX_INNER = 8  # most parts of a sum: each hands its partial sums to the next one
-VECTOR_SLACK = 1.25  # how much faster than needed units that make no products should be
+VECTOR_SLACK = 1.25  # how much faster than needed groups that make no products are, if units are left
 INNER_COST = 0.001  # relative time that one more part of a sum is taken to cost
+COLUMN_COST = 0.02  # relative time that one more column part of an op on vectors is taken to cost
+RATE_COST = 0.7  # relative time that a vector per cycle beyond those of whole register blocks is taken to cost
 TRAFFIC_COST = 0.1  # cycles of all units that reading a vector and a step of its way count as
 
 
@@ -42,6 +45,7 @@ class GroupSize(NamedTuple):
     passes: float  # input vectors per output vector of other ops
     can_split_rows: bool
     can_split_columns: bool
+    can_split_inner: bool  # sums of products, but not those of weight gradients: they are short, and many
     has_weights: bool  # the right operand of a product is resident, with as many ports as it needs
     left_cycles: int  # of a read port for each vector of the left operand of a product,
     right_cycles: int  # and of the right one
@@ -63,11 +67,14 @@ class Rates(NamedTuple):
     block_rows: int
     block_columns: int
     macs_per_cycle: int
+    fair_rate: float  # vectors per cycle into a product that works on whole register blocks
 
 
 def rates_of(fabric: Fabric) -> Rates:
-    compute = fabric.compute
-    return Rates(fabric.elements_per_vector, compute.block_rows, compute.block_columns, compute.macs_per_cycle)
+    compute, per_vector = fabric.compute, fabric.elements_per_vector
+    rows, columns = compute.block_rows, compute.block_columns
+    fair = (rows + columns) * compute.macs_per_cycle / (rows * columns * per_vector)
+    return Rates(per_vector, rows, columns, compute.macs_per_cycle, fair)
 
 
 def size_of(fabric: Fabric, graph: DataflowGraph, group: Group) -> GroupSize:
@@ -95,6 +102,7 @@ def size_of(fabric: Fabric, graph: DataflowGraph, group: Group) -> GroupSize:
         passes=max(1.0, passes),
         can_split_rows=kind not in (OpKind.DISPATCH, OpKind.COMBINE),
         can_split_columns=kind not in ROW_KINDS | {OpKind.ROTARY},
+        can_split_inner=kind in (OpKind.LINEAR, OpKind.MATMUL),
         has_weights=kind == OpKind.LINEAR,
         left_cycles=strided if kind == OpKind.WEIGHT_GRAD or main.attributes.transpose_a else 1,
         right_cycles=1 if kind == OpKind.LINEAR or main.attributes.transpose_b else strided,
@@ -112,7 +120,7 @@ def work_of(rates: Rates, size: GroupSize, heads: int, rows: int, columns: int, 
         macs = heads * rows * columns * inner
         cycles = max(-(-macs // rates.macs_per_cycle), left, right)
         return Work(cycles, left, right, output)
-    taken = int(math.ceil(output * size.passes))
+    taken = math.ceil(output * size.passes)
     return Work(taken * size.interval, taken, 0, output)
 
 
@@ -122,11 +130,12 @@ def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tu
     cuts = np.ones((most + 1, 4), np.int64)
     paces = np.full(most + 1, np.inf)
     scores = np.full(most + 1, np.inf)
+    least = np.full(most + 1, np.inf)  # pace of any cut so far
     column_vectors = -(-size.columns // rates.per_vector)
     inner_vectors = max(1, -(-size.inner // rates.per_vector))
     most_rows = min(size.rows, most) if size.can_split_rows else 1
     most_columns = min(column_vectors, most) if size.can_split_columns else 1
-    most_inner = min(inner_vectors, MAX_INNER) if size.is_product else 1
+    most_inner = min(inner_vectors, MAX_INNER) if size.can_split_inner else 1
     for heads in range(1, min(size.heads, most) + 1):
         for rows in range(1, min(most_rows, most // heads) + 1):
             for columns in range(1, min(most_columns, most // (heads * rows)) + 1):
@@ -141,16 +150,23 @@ def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tu
                     )
                     busiest = max(work.left_vectors, work.right_vectors, work.output_vectors)
                     pace = max(float(work.cycles), busiest / flow_rate)
-                    if not size.is_product:
-                        pace *= VECTOR_SLACK
                     number = heads * rows * columns * inner
                     # Every distinct operand is read once and travels to all parts that share it.
                     left = work.left_vectors * size.left_cycles * heads * rows * inner
                     right = work.right_vectors * size.right_cycles * heads * columns * inner
                     trips = left * (1 + math.sqrt(columns)) + right * (1 + math.sqrt(rows))
                     pace = max(pace, left / MAX_PORTS, 0 if size.has_weights else right / MAX_PORTS)
-                    score = pace * (1 + INNER_COST * (inner - 1)) + TRAFFIC_COST * trips / number
-                    if score < scores[number]:
+                    rate = (work.left_vectors + work.right_vectors) / work.cycles
+                    hurry = RATE_COST * max(0.0, rate - rates.fair_rate)
+                    score = pace * (1 + INNER_COST * (inner - 1) + hurry) + TRAFFIC_COST * trips / number
+                    if not size.is_product:  # ops on whole rows then share fewer buffers with it
+                        score = pace * (1 + COLUMN_COST * (columns - 1))
+                    if pace < least[number]:
+                        least[number] = pace
+                    elif pace > (1 + PACE_LOSS) * least[number]:
+                        continue
+                    # The one that is kept may be too slow beside one that came later.
+                    if score < scores[number] or paces[number] > (1 + PACE_LOSS) * least[number]:
                         scores[number] = score
                         paces[number] = pace
                         cuts[number] = (heads, rows, columns, inner)
@@ -164,6 +180,7 @@ class Options:
     units: list[int]
     paces: list[float]  # cycles per sample
     cuts: list[GroupPlan]
+    is_product: bool
     _rising: list[float]  # -pace, to search in
 
     def first(self, pace: float) -> int:
@@ -181,18 +198,15 @@ def options_of(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> Op
             units.append(number)
             kept.append(float(paces[number]))
     plans = [GroupPlan(*map(int, cuts[number])) for number in units]
-    return Options(units, kept, plans, [-pace for pace in kept])
+    return Options(units, kept, plans, size.is_product, [-pace for pace in kept])
 
 
-def balance(options: Sequence[Options], budget: int, least: float) -> tuple[float, list[GroupPlan]] | None:
+def balance(options: Sequence[Options], budget: int, least: float) -> tuple[float, list[GroupPlan]]:
     """Share `budget` units so that the slowest group is as fast as can be: its pace, and all cuts.
 
     All groups work at the same time on different samples, so the slowest sets the pace. A pace below
-    `least` is of no use: units that would bring it stay free. None when there are more groups than
-    units.
+    `least` is of no use: units that would bring it stay free. Each group must have a unit.
     """
-    if len(options) > budget:
-        return None
     paces = sorted({pace for option in options for pace in option.paces})
     low, high = 0, len(paces) - 1  # the slowest pace needs one unit for each group
     while low < high:
@@ -206,4 +220,11 @@ def balance(options: Sequence[Options], budget: int, least: float) -> tuple[floa
         else:
             low = middle + 1
     pace = max(paces[low], least)
-    return pace, [option.cuts[option.first(pace)] for option in options]
+    chosen = [option.first(pace) for option in options]
+    left = budget - sum(option.units[k] for option, k in zip(options, chosen, strict=True))
+    for number, option in enumerate(options):
+        faster = min(option.first(pace / VECTOR_SLACK), len(option.units) - 1)
+        more = option.units[faster] - option.units[chosen[number]]
+        if not option.is_product and more <= left:
+            chosen[number], left = faster, left - more
+    return pace, [option.cuts[k] for option, k in zip(options, chosen, strict=True)]

@@ -85,7 +85,7 @@ def assert_alike(one: Output, two: Output) -> None:
 
 
 def differ(one: Output, two: Output) -> bool:
-    return not torch.allclose(one.log_sigma, two.log_sigma, rtol=1e-3, atol=1e-4)
+    return not torch.allclose(one.log_sigma, two.log_sigma, rtol=1e-4, atol=1e-5)
 
 
 def relabelled(rng: np.random.Generator, case: Case) -> tuple[Case, np.ndarray]:

@@ -87,7 +87,7 @@ def test_a_random_placement_is_improved(engine: Opener, family: str) -> None:
     before = search.energy
     search.run(300, 0.01, 8, Counts())
     check(SMALL, netlist, search.best())
-    assert search.best_energy < before - 0.05  # 5% faster by the p-norm
+    assert search.best_energy < before - 0.04  # 4% faster by the p-norm
 
 
 def test_the_same_seed_gives_the_same_walk() -> None:

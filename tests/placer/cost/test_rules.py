@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from placer.base import InputError
 from placer.cost import MAX_DOUBLINGS, HeuristicCost, Rules
 from placer.decision import Decisions, random_sites
-from placer.decision.routing import RoutingMethod, demand_of, round_trip_cycles, route, window_vectors
-from placer.fabric import DramSpec, Fabric, MemorySpec
+from placer.decision.routing import RoutingMethod, demand_of, route
+from placer.fabric import DramSpec, Fabric, MemorySpec, round_trip_cycles, window_vectors
 from placer.fabric.fabric import ComputeSpec, LinkSpec
 from placer.netlist import Netlist
 from tests.placer.hand_cases import compute, flow, memory, placed, port

@@ -259,8 +259,9 @@ def product(op: Op, inner: tuple[int, int], inputs: list[Array], weights: Arrays
         x, dy = (one.reshape(-1, one.shape[-1])[span] for one in inputs)
         return np.asarray(x.T @ dy)
     left = inputs[0].swapaxes(-1, -2) if at.transpose_a else inputs[0]
-    right, is_turned = (
-        (weights[at.weight], at.transposed_weight) if op.kind == OpKind.LINEAR else (inputs[1], at.transpose_b)
-    )
+    is_linear = op.kind == OpKind.LINEAR
+    right, is_turned = (weights[at.weight], at.transposed_weight) if is_linear else (inputs[1], at.transpose_b)
     right = right.swapaxes(-1, -2) if is_turned else right
+    if is_linear:
+        right = right[..., at.first_column : at.first_column + at.columns]
     return np.asarray(left[..., span] @ right[..., span, :])

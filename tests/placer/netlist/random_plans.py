@@ -20,6 +20,7 @@ from placer.netlist.lowering import BufferPlan, Cut, GroupPlan, Plan, SectionPla
 from placer.netlist.lowering.draft import Draft, make_draft, with_copies
 from placer.netlist.lowering.groups import ROW_KINDS, Group, form_groups
 from placer.netlist.lowering.plan import graph_fingerprint
+from placer.netlist.lowering.slicing import Slices, sliced
 from placer.netlist.lowering.tiling import find_tiles, section_graph, stored_readers
 
 Rng = np.random.Generator
@@ -165,7 +166,9 @@ def random_graph(rng: Rng, kind: str) -> DataflowGraph:
 
 
 def random_plan(rng: Rng, fabric: Fabric, graph: DataflowGraph) -> Plan:
-    """Cut a graph at random, tile every section and lay it out at random."""
+    """Slice some products and cut a graph at random, tile every section and lay it out at random."""
+    fingerprint, slices = graph_fingerprint(graph), _random_slices(rng, graph)
+    graph = sliced(graph, slices)
     groups, sites = form_groups(graph), fabric.num_sites(SiteKind.COMPUTE)
     mean = rng.choice([1, 3, 8])
     layouts, cuts = [], []
@@ -176,7 +179,16 @@ def random_plan(rng: Rng, fabric: Fabric, graph: DataflowGraph) -> Plan:
         layouts.append(random_layout(rng, fabric, graph, part))
         cuts.append(Cut(tuple(group.output for group in part), len(layouts) - 1))
         start = end
-    return Plan(graph_fingerprint(graph), fabric.name, (), tuple(layouts), tuple(cuts))
+    return Plan(fingerprint, fabric.name, slices, tuple(layouts), tuple(cuts))
+
+
+def _random_slices(rng: Rng, graph: DataflowGraph) -> Slices:
+    products = [op for op in graph.ops if op.kind == OpKind.LINEAR and op.attributes.columns > 1]
+    return tuple(
+        (op.name, between(rng, 2, min(3, op.attributes.columns)))
+        for op in products
+        if not op.attributes.stacked and rng.random() < 0.15
+    )
 
 
 def random_layout(rng: Rng, fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...]) -> SectionPlan:

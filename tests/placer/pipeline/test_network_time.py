@@ -166,7 +166,7 @@ def test_the_largest_part_is_what_limits(changes: dict[str, Any], limit: str) ->
 def small_network() -> tuple[Fabric, NetworkTime]:
     overrides = ["workload=mha", "workload.rows=32", "workload.width=32", "workload.heads=2"]
     config = to_dataclass(SimulateConfig, compose_config("simulate", [*overrides, "fabric.columns=4", "fabric.rows=4"]))
-    results = simulate_sections(config)
+    results = simulate_sections(config, config.lowered().sections)
     graph_macs = config.make_graph().total_macs
     time = time_of(config.fabric, results, config.batch)
     assert time.macs_per_input == graph_macs

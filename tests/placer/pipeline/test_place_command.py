@@ -137,7 +137,7 @@ def test_the_result_tells_start_and_end(good_run: Path) -> None:
 
 def test_the_decision_has_the_throughput_that_was_told(good_run: Path) -> None:
     config = config_of(*GEMM)
-    (section,) = config.sections()
+    (section,) = config.lowered().sections
     netlist = section.netlist
     decision = load_decision(good_run / f"{STEM}.decision.json", config.fabric, netlist)
     measured = simulate(config.fabric, netlist, decision, PRECISE_LIMITS)[0]

@@ -85,7 +85,7 @@ def test_it_prints_period_bound_throughput_and_critical_resource(good_run: Path)
 def test_it_writes_result_pictures_and_decision(good_run: Path) -> None:
     names = {f"{STEM}.{suffix}" for suffix in ("decision.json", "html", "png", "svg")}
     names |= {f"{kind}.small.{suffix}" for kind in ("time", "roofline") for suffix in ("png", "svg")}
-    names |= {"result.small.json", "time.small.csv"}
+    names |= {"result.small.json", "plan.small.json", "time.small.csv"}
     assert {path.name for path in good_run.iterdir()} == names
     assert (good_run / f"{STEM}.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (good_run / f"{STEM}.svg").read_text(encoding="utf-8")
@@ -171,6 +171,8 @@ def test_runs_on_two_fabrics_share_a_folder(capsys: pytest.CaptureFixture[str], 
         f"{NAME}.small.html",
         f"{NAME}.small_v2.decision.json",
         f"{NAME}.small_v2.html",
+        "plan.small.json",
+        "plan.small_v2.json",
         "result.small.json",
         "result.small_v2.json",
     }
@@ -182,7 +184,7 @@ def test_runs_on_two_fabrics_share_a_folder(capsys: pytest.CaptureFixture[str], 
 def test_the_name_of_a_fabric_stays_in_its_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     output = tmp_path / "out"
     assert run(capsys, *GEMM, "fabric.name='../mine'", f"output={output}").code == 0
-    names = {f"{NAME}..._mine.decision.json", f"{NAME}..._mine.html", "result..._mine.json"}
+    names = {f"{NAME}..._mine.decision.json", f"{NAME}..._mine.html", "plan..._mine.json", "result..._mine.json"}
     assert {path.name for path in output.iterdir()} == names
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -289,7 +291,7 @@ def test_a_model_that_cannot_fit_is_refused(capsys: pytest.CaptureFixture[str], 
     [
         (
             graph_with({"name": "z", "kind": "conv", "inputs": ["x"]}),
-            "op 1: unknown kind 'conv'; known kinds: load, store",
+            "op 1: unknown kind 'conv'; known kinds: load, constant, store",
         ),
         (
             graph_with(
@@ -397,7 +399,7 @@ def test_a_file_in_the_way_of_the_output_is_found_before_the_work(
 ) -> None:
     path = tmp_path / "file"
     path.write_text("precious")
-    monkeypatch.setattr("placer.simulate.simulate_sections", lambda config: pytest.fail("must not run"))
+    monkeypatch.setattr("placer.simulate.simulate_sections", lambda *args: pytest.fail("must not run"))
     done = run(capsys, *GEMM, f"output={path / inside}")
     assert (done.code, done.out) == (2, "")
     assert done.err == f"error: cannot make the folder {path / inside}: {path} is a file\n"

@@ -41,7 +41,7 @@ def config_of(*overrides: str) -> ModelsConfig:
 @pytest.fixture(scope="module")
 def runs() -> list[SectionRun]:
     config = small_config()
-    return [run_of(config.fabric, result) for result in simulate_sections(config)]
+    return [run_of(config.fabric, result) for result in simulate_sections(config, config.lowered().sections)]
 
 
 def test_sections_count_as_often_as_the_network_has_them(tmp_path: Path, runs: list[SectionRun]) -> None:
@@ -84,7 +84,7 @@ def test_all_combinations_are_measured() -> None:
 
 def make_job(seconds: float = 0.2) -> SectionJob:
     config = small_config()
-    return SectionJob(config.fabric, config.sections()[0], Rules(flow=1.6), seconds, (0, 0))
+    return SectionJob(config.fabric, config.lowered().sections[0], Rules(flow=1.6), seconds, (0, 0))
 
 
 def test_a_section_is_placed_better_than_at_random(runs: list[SectionRun]) -> None:

@@ -71,7 +71,7 @@ class OwnAttention(nn.Module):
 
 
 class Unsupported(nn.Module):
-    """Two operators that have no place on the fabric, and one that follows them."""
+    """Two operators that have no place on the fabric, and some that follow them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -79,10 +80,6 @@ def test_exported_networks_compute_what_pytorch_computes(tmp_path: Path, name: s
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(module, (x,), path, dynamo=True, verbose=False, opset_version=opset)
-    if (name, opset) == ("gpt", 18):  # writes gelu by tanh as six operators
-        with pytest.raises(InputError, match=r"Pow: no such operation here; at node 'node_Pow"):
-            import_onnx(path)
-        return
     network = import_onnx(path)
     (found,) = network.run([x.numpy()])
     with torch.no_grad():
@@ -113,7 +110,7 @@ def test_old_files_write_gelu_by_erf(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"]),
         helper.make_node("Div", ["h", "root"], ["d"]),
-        helper.make_node("Erf", ["d"], ["e"]),
+        helper.make_node("Erf", ["d"], ["e"], name="erf"),
         helper.make_node("Add", ["e", "one"], ["g"]),
         helper.make_node("Mul", ["h", "g"], ["m"]),
         helper.make_node("Mul", ["m", "half"], ["y"]),
@@ -123,7 +120,7 @@ def test_old_files_write_gelu_by_erf(tmp_path: Path) -> None:
     assert kinds == ["load", "linear", "gelu", "store"]
     nodes[3] = helper.make_node("Add", ["e", "half"], ["g"], name="wrong")
     saved(path, model_of(nodes, [weight("w", 8, 4), root, half, one]))
-    with pytest.raises(InputError, match="Add: erf outside of gelu; at node 'wrong'"):
+    with pytest.raises(InputError, match="Erf: no such operation here; at node 'erf'"):
         import_onnx(path)
 
 
@@ -136,12 +133,11 @@ def test_all_unsupported_operators_are_listed(tmp_path: Path) -> None:
         helper.make_node("Add", ["c", "d"], ["y"], name="five"),
     ]
     path = saved(tmp_path / "net.onnx", model_of(nodes, []))
-    with pytest.raises(InputError, match="3 operations are not supported") as error:
+    with pytest.raises(InputError, match="2 operations are not supported") as error:
         import_onnx(path)
     assert str(error.value).splitlines()[1:] == [
         "  Sin: no such operation here; at node 'one'",
         "  my.own.Frobnicate: no such operation here; at node 'three'",
-        "  Mul: an element-wise product of two tensors; at node 'four'",
     ]
 
 
@@ -154,6 +150,58 @@ def test_constants_are_folded_but_not_without_limit(tmp_path: Path) -> None:
     path = saved(tmp_path / "net.onnx", model_of(nodes, [sizes]))
     with pytest.raises(InputError, match="constants of more than 134217728 numbers; at node 'bomb"):
         import_onnx(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [("Relu", {}), ("ReduceMean", {}), ("Add", {}), ("LayerNormalization", {"axis": 0}), ("Expand", {})],
+)
+def test_a_huge_dimension_takes_no_memory(tmp_path: Path, kind: str, attributes: dict[str, Any]) -> None:
+    extra = {"Add": ["b"], "LayerNormalization": ["b"], "Expand": ["sizes"]}.get(kind, [])
+    sizes = numpy_helper.from_array(np.array([10**9, 1, 1], np.int64), "sizes")
+    node = helper.make_node(kind, ["x", *extra], ["y"], **attributes)
+    path = saved(tmp_path / "net.onnx", model_of([node], [weight("b", 1), sizes], (1, 10**9)))
+    with pytest.raises(InputError, match="sizes from 1 to 16777216"):
+        import_onnx(path)
+    path = saved(tmp_path / "net.onnx", model_of([node], [weight("b", 1), sizes], (2**24, 100)))
+    tracemalloc.start()
+    try:
+        import_onnx(path)
+    except InputError as error:
+        assert "16777216" in str(error) or "numbers" in str(error) or "repeating" in str(error)
+    assert tracemalloc.get_traced_memory()[1] < 2**28
+    tracemalloc.stop()
+
+
+def test_a_tensor_that_is_repeated_very_often_takes_no_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sizes = numpy_helper.from_array(np.array([2**26, 4, 8], np.int64), "sizes")
+    zero = numpy_helper.from_array(np.int64(0), "zero")
+    nodes = [helper.make_node("Expand", ["x", "sizes"], ["e"]), helper.make_node("Gather", ["e", "zero"], ["y"])]
+    tracemalloc.start()
+    network = import_onnx(saved(tmp_path / "net.onnx", model_of(nodes, [sizes, zero])))
+    assert tracemalloc.get_traced_memory()[1] < 2**28
+    tracemalloc.stop()
+    assert "are too many to check" in caplog.text
+    x = RNG.standard_normal((4, 8))
+    np.testing.assert_array_equal(network.run([x])[0], x)
+
+
+def test_huge_padding_is_refused(tmp_path: Path) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[2**20] * 4, strides=[2**20] * 2)
+    path = saved(tmp_path / "net.onnx", model_of([node], [weight("w", 2, 1, 3, 3)], (1, 1, 4, 4)))
+    with pytest.raises(InputError, match="Conv: padding of more than 4096 pixels"):
+        import_onnx(path)
+
+
+def test_several_inputs_have_a_shape_each(tmp_path: Path) -> None:
+    model = model_of([helper.make_node("Mul", ["x", "z"], ["y"])], [], (4, "n"))
+    model.graph.input.append(helper.make_tensor_value_info("z", FLOAT, (4, 1)))
+    path = saved(tmp_path / "net.onnx", model)
+    network = import_network(NetworkChoice(path, {}, ((4, 8), (4, 1))))
+    x, z = RNG.standard_normal((4, 8)), RNG.standard_normal((4, 1))
+    np.testing.assert_allclose(network.run([x, z])[0], x * z)
+    with pytest.raises(InputError, match=r"2 inputs \['x', 'z'\]; input_shape has 1, needed are"):
+        import_onnx(path, (4, 8))
 
 
 def test_a_long_table_of_positions_is_folded(tmp_path: Path) -> None:
@@ -236,8 +284,8 @@ def old_opset(model: onnx.ModelProto) -> None:
     model.opset_import[0].version = 9
 
 
-def second_input(model: onnx.ModelProto) -> None:
-    model.graph.input.append(helper.make_tensor_value_info("z", FLOAT, (1,)))
+def no_inputs(model: onnx.ModelProto) -> None:
+    del model.graph.input[:]
 
 
 def unknown_tensor(model: onnx.ModelProto) -> None:
@@ -255,8 +303,8 @@ def no_output(model: onnx.ModelProto) -> None:
         (negative_weight, r"weight 'w' has shape \[-8, -16\]"),
         (short_weight, "weight 'w' is malformed"),
         (old_opset, "operator set 9; supported: 13 to"),
-        (second_input, r"inputs \['x', 'z'\]; networks with one are supported"),
-        (unknown_tensor, r"MatMul: malformed \(KeyError: 'nowhere'\); at node 'first'"),
+        (no_inputs, r"0 inputs \[\]; input_shape has none, needed are 1 to 64 inputs"),
+        (unknown_tensor, r"MatMul: malformed \(LookupError: no tensor 'nowhere'\); at node 'first'"),
         (no_output, "no input; a graph needs a load"),
     ],
 )
@@ -302,11 +350,14 @@ def test_changed_bytes_give_a_network_or_a_clear_message(
 OPERATORS = st.sampled_from(
     ["Reshape", "Transpose", "Slice", "Gather", "Split", "Squeeze", "Unsqueeze", "Concat", "Conv",
      "ReduceMean", "Softmax", "LayerNormalization", "Expand", "Gemm", "MatMul", "Where", "Range",
-     "ConstantOfShape", "Flatten", "Cast", "Shape", "Erf", "Mul"]
+     "ConstantOfShape", "Flatten", "Cast", "Shape", "Erf", "Mul", "TopK", "MaxPool", "AveragePool",
+     "BatchNormalization", "Einsum", "ReduceSum", "Pow", "OneHot", "ScatterElements", "Tanh", "Add"]
 )  # fmt: skip
 NAMES = st.sampled_from(["x", "a", "b", "numbers", "w", "scalar", ""])
 ATTRIBUTES = st.dictionaries(
-    st.sampled_from(["axis", "axes", "perm", "keepdims", "to", "num_outputs", "start", "strides"]),
+    st.sampled_from(
+        ["axis", "axes", "perm", "keepdims", "to", "num_outputs", "start", "strides", "kernel_shape", "pads", "group"]
+    ),
     st.one_of(st.integers(-3, 9), st.lists(st.integers(-3, 9), min_size=1, max_size=4)),
     max_size=2,
 )

@@ -110,15 +110,25 @@ def test_all_unsupported_operators_are_listed_with_their_places() -> None:
     with pytest.raises(InputError) as error:
         import_module(Unsupported(), (1, 4, 8), False, "bad")
     message = str(error.value)
-    assert "network 'bad': 3 operations are not supported" in message
+    assert "network 'bad': 2 operations are not supported" in message
     source = (Path(__file__).parent / "networks.py").read_text().splitlines()
-    for name, code in (
-        ("aten.sin", "y = torch.sin(self.layer(x))"),
-        ("aten.cumsum", "y = torch.cumsum(y, dim=1)"),
-        ("aten.sigmoid", "result: torch.Tensor = self.layer(y * torch.sigmoid(x))"),
-    ):
+    for name, code in (("aten.sin", "y = torch.sin(self.layer(x))"), ("aten.cumsum", "y = torch.cumsum(y, dim=1)")):
         line = next(i for i, text in enumerate(source, 1) if text.strip() == code)
         assert f"{name}: no such operation here; at networks.py:{line}, forward: {code}" in message
+
+
+def test_what_is_not_supported_in_many_places_is_told_once_for_each() -> None:
+    class Many(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(40):
+                x = torch.sin(x)
+            return torch.cumsum(x, 0)
+
+    with pytest.raises(InputError, match="network 'many': 41 operations are not supported") as error:
+        import_module(Many(), (1, 4, 8), False, "many")
+    one, two = str(error.value).splitlines()[1:]
+    assert one.endswith("forward: x = torch.sin(x) (40 times)")
+    assert two.startswith("  aten.cumsum: no such operation here; at test_from_torch.py:")
 
 
 class Branches(nn.Module):
@@ -151,7 +161,7 @@ def test_a_computed_weight_is_not_supported() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return nn.functional.linear(x, x)
 
-    with pytest.raises(InputError, match=r"aten.linear: in a form that is not known here"):
+    with pytest.raises(InputError, match=r"aten.linear: a linear layer with a computed weight; write"):
         import_module(Computed(), (4, 8), False, "computed")
 
 
@@ -209,6 +219,50 @@ def test_a_choice_with_arguments_and_indices() -> None:
     where = f"{SmallGpt.__module__}:SmallGpt"
     network = import_network(NetworkChoice(where, {}, (1, 8), InputKind.INDICES))
     assert kinds(network)[OpKind.EMBEDDING] == 1
+
+
+def test_a_live_module_class_or_function_is_imported() -> None:
+    network = import_network(NetworkChoice(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), {}, (2, 4)))
+    assert network.graph.name == "Sequential-2x4"
+    arguments = {"in_features": 4, "out_features": 3}
+    assert import_network(NetworkChoice(nn.Linear, arguments, (1, 4))).graph.name == "Linear-1x4"
+    assert import_network(NetworkChoice(mlp, {}, (5, 16))).graph.name == "mlp-5x16"
+
+    def gated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * torch.sigmoid(y)
+
+    network = import_network(NetworkChoice(gated, {}, [[2, 4], [2, 4]]))
+    assert network.graph.name == "gated-2x4-2x4"
+    assert kinds(network) == {OpKind.LOAD: 2, OpKind.SIGMOID: 1, OpKind.MULTIPLY: 1, OpKind.STORE: 1}
+    with pytest.raises(InputError, match=r"model=int: .*'int' object is not callable"):
+        import_network(NetworkChoice(3, {}, (1, 4)))  # type: ignore[arg-type]
+
+
+def test_tokens_and_numbers_are_two_kinds_of_inputs() -> None:
+    class Conditioned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(9, 4)
+
+        def forward(self, x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+            return x + self.table(tokens)
+
+    both = (InputKind.NUMBERS, InputKind.INDICES)
+    network = import_network(NetworkChoice(Conditioned, {}, ((1, 3, 4), (1, 3)), both))
+    assert kinds(network)[OpKind.EMBEDDING] == 1
+    with pytest.raises(InputError, match=r"input_kind=\['numbers', 'indices'\] for 1 inputs"):
+        import_network(NetworkChoice(Conditioned, {}, (1, 3, 4), both))
+    with pytest.raises(InputError, match=r"torch\.export cannot follow the network with an input of"):
+        import_network(NetworkChoice(Conditioned, {}, (1, 3, 4)))
+
+
+def test_a_large_constant_is_refused_before_it_is_made() -> None:
+    class Positions(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.arange(2**40).float().sum()
+
+    with pytest.raises(InputError, match=r"aten.arange: constants of more than 134217728 numbers; at test_from_torch"):
+        import_network(NetworkChoice(Positions, {}, (1, 4)))
 
 
 def test_disagreement_is_found() -> None:

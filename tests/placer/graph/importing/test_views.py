@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from placer.base import InputError
 from placer.graph import OpKind
-from placer.graph.importing import layers
-from placer.graph.importing.assembler import Assembler
+from placer.graph.importing import elementwise, sums
+from placer.graph.importing.assembler import Assembler, Constant
 from placer.graph.importing.finishing import finish
 from placer.graph.importing.views import Atom, Order, UnsupportedError, Value, find_steps, whole
 
 SHAPES = [(1, 6, 8), (4, 6), (2, 3, 8), (1, 2, 6, 4)]
-STEPS = st.tuples(st.sampled_from(["permute", "reshape", "slice", "select", "scale", "store"]),
+KINDS = ["permute", "reshape", "slice", "select", "scale", "store", "repeat", "gain", "multiply", "join"]
+STEPS = st.tuples(st.sampled_from(KINDS),
                   st.integers(0, 2**30))  # fmt: skip
 
 
@@ -43,9 +44,19 @@ def apply(a: Assembler, x: Value, array: Any, kind: str, choice: int) -> tuple[V
         shape = factorised(math.prod(x.shape), choice)
         return x.reshape(shape), array.reshape(shape)
     if kind == "scale":
-        return layers.scale(a, x, 0.5), array * 0.5
+        return elementwise.scale(a, x, 0.5), array * 0.5
+    if kind == "gain":
+        shape = [size if number == dim else 1 for number, size in enumerate(x.shape)]
+        vector = np.arange(math.prod(shape), dtype=float).reshape(shape)
+        return elementwise.multiply(a, x, Constant("gain", vector)), array * vector
     if rank < 2 or x.shape[dim] == 1:
         return x, array
+    if kind == "repeat":
+        return x.repeat(dim, 2), array.repeat(2, axis=dim)
+    if kind == "multiply":
+        return elementwise.multiply(a, x, x.slice(dim, 0, 1)), array * array.take([0], axis=dim)
+    if kind == "join":
+        return sums.concat(a, [x, x.slice(dim, 0, 1)], dim), np.concatenate([array, array.take([0], dim)], dim)
     index = choice // rank % x.shape[dim]
     if kind == "slice":
         return x.slice(dim, index, x.shape[dim]), array.take(range(index, x.shape[dim]), axis=dim)
@@ -60,7 +71,7 @@ def test_random_rearrangements_keep_the_numbers(
     x, given_array = a.input(0, shape), np.arange(math.prod(shape), dtype=float).reshape(shape)
     array, expected = given_array, []
     if is_loaded:
-        x, array = layers.elementwise(a, OpKind.RELU, x), np.maximum(array, 0)
+        x, array = elementwise.elementwise(a, OpKind.RELU, x), np.maximum(array, 0)
     for kind, choice in [*steps, ("store", 0)]:
         try:
             if kind == "store":

@@ -71,7 +71,7 @@ def searched_page() -> Page:
     given = ["workload=gemm", "max_moves=2000"]
     config = to_dataclass(PlaceConfig, compose_config("place", given))
     with SearchProgress(config.to_options(), config.starts) as progress:
-        (placed,) = place_sections(config, progress)
+        (placed,) = place_sections(config, config.lowered().sections, progress)
     return placing_page(config, placed, "python -m placer.place workload=gemm")
 
 
