@@ -102,7 +102,7 @@ def vectors_of(fabric: Fabric, graph: DataflowGraph, tensor: str) -> int:
 
 def test_fabric_is_filled(workload: Lowered) -> None:
     fill = workload.netlist.count(SiteKind.COMPUTE) / SMALL.num_sites(SiteKind.COMPUTE)
-    assert 0.5 <= fill <= 0.95
+    assert 0.5 <= fill <= 1
 
 
 @pytest.mark.slow
@@ -172,11 +172,10 @@ def test_every_shard_of_a_linear_layer_gets_its_weights(lowered: Lowered) -> Non
         for flow in flows:
             fed.update(dict.fromkeys(flow.targets, flow.tokens))
         assert set(fed) == set(lowered.parts(group.output, "")), group.output
-        # A pass over the weight brings whole columns; each column passes once or more.
+        # Every column passes once or more, in whole vectors along the sums.
         inner = lowered.graph.tensors[group.main.inputs[0]].columns
-        inner_vectors = -(-inner // SMALL.elements_per_vector)
-        assert all(tokens % inner_vectors == 0 for tokens in fed.values()), group.output
         columns = lowered.graph.tensors[group.output].columns
+        inner_vectors = -(-inner // SMALL.elements_per_vector)
         assert sum(flow.tokens for flow in flows) >= columns * inner_vectors, group.output
 
 
@@ -193,14 +192,63 @@ def test_multiply_accumulates_are_conserved(lowered: Lowered) -> None:
     assert total <= (1.6 if is_odd else 1.3) * lowered.graph.total_macs
 
 
-def test_units_of_a_group_do_its_op_in_its_stage(lowered: Lowered) -> None:
-    groups = form_groups(lowered.graph)
-    shards = [unit for unit in lowered.netlist.units if unit.kind == SiteKind.COMPUTE]
-    seen = Counter((unit.op, unit.stage) for unit in shards)
-    expected: Counter[tuple[str, int]] = Counter()
-    for group in groups:
-        expected[str(group.main.kind), group.stage] += len(lowered.units(group.output, ""))
-    assert seen == expected
+def test_units_of_a_group_do_its_op_behind_its_inputs(lowered: Lowered) -> None:
+    graph, netlist = lowered.graph, lowered.netlist
+    for group in form_groups(graph):
+        shards = lowered.units(group.output, "")
+        assert {unit.op for unit in shards} == {str(group.main.kind)}
+        # Units that share a sum begin one after the other; the last of them write the result.
+        stages = sorted({unit.stage for unit in shards})
+        assert stages == [*range(stages[0], stages[-1] + 1)]
+        assert {unit.stage for unit in lowered.units(group.output, "b")} == {stages[-1]}
+    for flow in netlist.flows:
+        if netlist.units[flow.source].kind == SiteKind.COMPUTE:
+            assert all(netlist.units[target].stage >= netlist.units[flow.source].stage for target in flow.targets)
+
+
+def test_a_second_count_finds_nothing_wrong(lowered: Lowered) -> None:
+    plan = plan_section(SMALL, lowered.graph)
+    assert lower(SMALL, lowered.graph, plan) == lowered.netlist
+    check_section(SMALL, lowered.graph, plan, lowered.netlist)
+
+
+def test_a_second_count_finds_what_was_changed() -> None:
+    graph = graph_of("ffn", False)
+    plan = plan_section(SMALL, graph)
+    netlist = lower(SMALL, graph, plan)
+    check_section(SMALL, graph, plan, netlist)
+    for damaged in damaged_netlists(netlist):
+        with pytest.raises(InputError):
+            check_section(SMALL, graph, plan, damaged)
+
+
+def damaged_netlists(netlist: Netlist) -> Iterator[Netlist]:
+    """Netlists in which one unit or flow is not what it was."""
+    units, flows = netlist.units, netlist.flows
+
+    def with_unit(number: int, **changes: int) -> Netlist:
+        changed = replace(units[number], **changes)
+        return replace(netlist, units=(*units[:number], changed, *units[number + 1 :]))
+
+    def first(op: str) -> int:
+        return next(number for number, unit in enumerate(units) if unit.op == op)
+
+    def with_flow(number: int, tokens: int) -> Netlist:
+        changed = replace(flows[number], tokens=tokens)
+        return replace(netlist, flows=(*flows[:number], changed, *flows[number + 1 :]))
+
+    yield with_unit(first("buffer"), bytes=units[first("buffer")].bytes - 1)
+    yield with_unit(first("buffer"), slots=1)
+    yield with_unit(first("buffer"), stage=30)
+    yield with_unit(first("weights"), bytes=units[first("weights")].bytes + 64)
+    for op in ("weights", "load", "buffer"):
+        number = next(k for k, flow in enumerate(flows) if units[flow.source].op == op)
+        yield with_flow(number, 1)
+        yield replace(netlist, flows=(*flows[:number], *flows[number + 1 :]))
+    is_written = [units[flow.targets[0]].op == "buffer" and units[flow.source].op != "load" for flow in flows]
+    yield with_flow(is_written.index(True), 1)
+    yield replace(netlist, flows=tuple(flow for k, flow in enumerate(flows) if k != is_written.index(True)))
+    yield replace(netlist, fabric="other")
 
 
 def test_same_graph_same_netlist(workload: Lowered) -> None:
@@ -248,7 +296,7 @@ LARGE_GEMM = GemmSpec(rows=64, width=4096, columns=4096)
         (SMALL, LARGE_GEMM, "buffers"),
         (with_memory(max_buffers=64), LARGE_GEMM, "bytes of on-chip memory"),
         (with_memory(capacity_bytes=64), GemmSpec(64, 64, 64), "bytes in one memory unit"),
-        (with_memory(capacity_bytes=300), GemmSpec(16, 16, 512), "slots of tensor 'product'"),
+        (with_memory(capacity_bytes=100), GemmSpec(16, 16, 512), "slots of tensor 'x'"),
         (CRUMBS, GemmSpec(16, 16, 1024), "bytes in one memory unit for 'product.w"),
         (with_memory(capacity_bytes=512), GemmSpec(16, 16, 256), "DRAM streams"),
     ],
@@ -280,7 +328,7 @@ def with_few_buffers(columns: int, rows: int) -> Fabric:
 def test_slow_ports_do_not_split_tensors_beyond_the_buffers(fabric: Fabric, spec: Spec) -> None:
     # For the ports alone, these would be cut into one to three buffers more than there are.
     netlist = laid_out(fabric, build(spec))
-    assert netlist.count(SiteKind.MEMORY) == 2 * fabric.num_sites(SiteKind.MEMORY)
+    assert netlist.count(SiteKind.MEMORY) <= 2 * fabric.num_sites(SiteKind.MEMORY)
 
 
 @pytest.mark.parametrize("fill", [0.0, -1.0, 1.5])
