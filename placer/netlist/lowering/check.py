@@ -37,7 +37,17 @@ _MOVES_ROWS = frozenset(
 _MAKES_HEADS = {OpKind.SPLIT_HEADS: "columns", OpKind.ROWS_TO_HEADS: "rows"}  # of what lies below
 _MOVES_HEADS = frozenset({OpKind.MERGE_HEADS, OpKind.HEADS_TO_ROWS, OpKind.PATCHES, *_MAKES_HEADS})
 _FORM = attrgetter(  # what the layout of an op depends on, besides sizes
-    "repeats", "start", "stop", "transpose_a", "transpose_b", "stacked", "causal", "kernel", "stride", "dilation", "groups"
+    "repeats",
+    "start",
+    "stop",
+    "transpose_a",
+    "transpose_b",
+    "stacked",
+    "causal",
+    "kernel",
+    "stride",
+    "dilation",
+    "groups",
 )
 
 

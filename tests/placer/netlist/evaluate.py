@@ -13,15 +13,26 @@ from itertools import pairwise
 import numpy as np
 
 from placer.fabric import Fabric
-from placer.graph import PRODUCT_KINDS, SOURCE_KINDS, VIEW_KINDS, Array, DataflowGraph, Op, OpKind, Tensor
+from placer.graph import (
+    PRODUCT_KINDS,
+    SOURCE_KINDS,
+    VIEW_KINDS,
+    Array,
+    DataflowGraph,
+    Op,
+    OpKind,
+    Tensor,
+    compute_values,
+)
 from placer.graph.rules import apply_op
 from placer.netlist import Netlist
-from placer.netlist.lowering import Plan, SectionPlan, TileAxis, lower
+from placer.netlist.lowering import Plan, SectionPlan, TileAxis, check_section, lower
 from placer.netlist.lowering.draft import Draft, Shard, make_draft, with_copies
-from placer.netlist.lowering.groups import Group, form_groups
+from placer.netlist.lowering.groups import Group, form_groups, stored
 from placer.netlist.lowering.regions import Region
 from placer.netlist.lowering.slicing import sliced
 from placer.netlist.lowering.tiling import TileOf, Tiles, band_height, find_tiles, section_graph, stored_readers
+from tests.placer.graph.random_values import random_inputs, random_weights
 
 Arrays = dict[str, Array]
 Box = tuple[slice, ...]
@@ -36,6 +47,36 @@ def run_plan(fabric: Fabric, graph: DataflowGraph, plan: Plan, sources: Arrays, 
         part = tuple(groups[name] for name in cut.groups)
         dram |= run_section(fabric, work, part, plan.layouts[cut.layout], dram, weights)
     return {name: value for name, value in dram.items() if name not in sources}
+
+
+def assert_computes(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> None:
+    """What the sections leave in DRAM, and the weight gradients, are those of the graph."""
+    rng = np.random.default_rng(7)
+    inputs, weights = random_inputs(graph, rng), random_weights(graph, rng)
+    work = sliced(graph, plan.slices)
+    expected = compute_values(work, inputs, weights)
+    for name, value in compute_values(graph, inputs, weights).items():
+        if name in expected:
+            np.testing.assert_allclose(expected[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
+    sources = {op.name: expected[op.name] for op in graph.ops if op.kind in SOURCE_KINDS}
+    made = run_plan(fabric, graph, plan, sources, weights)
+    wanted = {op.name for op in graph.ops if op.kind == OpKind.WEIGHT_GRAD}
+    for op in graph.ops:
+        if op.kind == OpKind.STORE:
+            wanted |= stored(work, op.inputs[0]) - sources.keys()
+    assert wanted <= made.keys()
+    for name, value in made.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def assert_counts(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> None:
+    """Every netlist of a plan has what its section must have."""
+    graph = sliced(graph, plan.slices)
+    groups, readers = {group.output: group for group in form_groups(graph)}, stored_readers(graph)
+    for cut in plan.sections:
+        layout = plan.layouts[cut.layout]
+        part = section_graph(graph, tuple(groups[name] for name in cut.groups), layout.sample, readers, "part")
+        check_section(fabric, part, layout, lower(fabric, part, layout))
 
 
 def run_section(

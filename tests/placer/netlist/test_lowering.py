@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -226,7 +227,7 @@ def damaged_netlists(netlist: Netlist) -> Iterator[Netlist]:
     """Netlists in which one unit or flow is not what it was."""
     units, flows = netlist.units, netlist.flows
 
-    def with_unit(number: int, **changes: int) -> Netlist:
+    def with_unit(number: int, **changes: Any) -> Netlist:
         changed = replace(units[number], **changes)
         return replace(netlist, units=(*units[:number], changed, *units[number + 1 :]))
 

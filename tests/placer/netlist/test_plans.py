@@ -15,7 +15,7 @@ from placer.base import DoesNotFitError, InputError
 from placer.decision import check, random_sites
 from placer.decision.routing import route
 from placer.fabric import Fabric, load_fabric
-from placer.graph import SOURCE_KINDS, DataflowGraph, OpKind, compute_values
+from placer.graph import DataflowGraph, OpKind
 from placer.graph.workloads import ModelSpec, VisionSpec, build
 from placer.graph.workloads.specs import FfnSpec, MhaSpec, MlpSpec, Spec
 from placer.netlist import Netlist, full_bound
@@ -29,19 +29,14 @@ from placer.netlist.lowering import (
     Tiling,
     WeightsPlan,
     check_plan,
-    check_section,
     default_plan,
     load_plan,
-    lower,
     lower_plan,
     plan_from_dict,
 )
 from placer.netlist.lowering.groups import form_groups, stored
-from placer.netlist.lowering.slicing import sliced
-from placer.netlist.lowering.tiling import section_graph, stored_readers
 from placer.simulation import Limits, Status, simulate_stack
-from tests.placer.graph.random_values import random_inputs, random_weights
-from tests.placer.netlist.evaluate import run_plan
+from tests.placer.netlist.evaluate import assert_computes, assert_counts
 from tests.placer.netlist.random_plans import KINDS, random_fabric, random_graph, random_plan
 
 seeds = st.integers(0, 2**32 - 1)
@@ -51,36 +46,6 @@ def random_case(kind: str, seed: int) -> tuple[Fabric, DataflowGraph, Plan]:
     rng = np.random.default_rng(seed)
     fabric, graph = random_fabric(rng), random_graph(rng, kind)
     return fabric, graph, random_plan(rng, fabric, graph)
-
-
-def assert_computes(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> None:
-    """What the sections leave in DRAM, and the weight gradients, are those of the graph."""
-    rng = np.random.default_rng(7)
-    inputs, weights = random_inputs(graph, rng), random_weights(graph, rng)
-    work = sliced(graph, plan.slices)
-    expected = compute_values(work, inputs, weights)
-    for name, value in compute_values(graph, inputs, weights).items():
-        if name in expected:
-            np.testing.assert_allclose(expected[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
-    sources = {op.name: expected[op.name] for op in graph.ops if op.kind in SOURCE_KINDS}
-    made = run_plan(fabric, graph, plan, sources, weights)
-    wanted = {op.name for op in graph.ops if op.kind == OpKind.WEIGHT_GRAD}
-    for op in graph.ops:
-        if op.kind == OpKind.STORE:
-            wanted |= stored(work, op.inputs[0]) - sources.keys()
-    assert wanted <= made.keys()
-    for name, value in made.items():
-        np.testing.assert_allclose(value, expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
-
-
-def assert_counts(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> None:
-    """Every netlist of a plan has what its section must have."""
-    graph = sliced(graph, plan.slices)
-    groups, readers = {group.output: group for group in form_groups(graph)}, stored_readers(graph)
-    for cut in plan.sections:
-        layout = plan.layouts[cut.layout]
-        part = section_graph(graph, tuple(groups[name] for name in cut.groups), layout.sample, readers, "part")
-        check_section(fabric, part, layout, lower(fabric, part, layout))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -278,7 +243,7 @@ def test_what_overfills_the_fabric_is_refused(layout: SectionPlan, fabric: Fabri
 
 
 def test_weights_that_overfill_a_memory_unit_are_refused() -> None:
-    layout = replace(LAYOUT, groups=(GroupPlan(columns=2),) * 2, buffers=(BufferPlan(rows=3, columns=2),) * 3)
+    layout = replace(LAYOUT, groups=(GroupPlan(columns=2),) * 2, buffers=(BufferPlan(rows=6, columns=2),) * 3)
     lower_plan(with_memory(capacity_bytes=255), GRAPH, plan_of(layout))
     shared = replace(layout, weights=(WeightsPlan(shared=2),) * 2)
     with pytest.raises(DoesNotFitError, match=f"weights of '{NAMES[0]}'"):
