@@ -103,7 +103,7 @@ def vectors_of(fabric: Fabric, graph: DataflowGraph, tensor: str) -> int:
 
 def test_fabric_is_filled(workload: Lowered) -> None:
     fill = workload.netlist.count(SiteKind.COMPUTE) / SMALL.num_sites(SiteKind.COMPUTE)
-    assert 0.5 <= fill <= 1
+    assert 0.4 <= fill <= 1  # units that would not make a section faster stay free
 
 
 @pytest.mark.slow
