@@ -100,15 +100,16 @@ def _refuse(cutter: Cutter, graph: DataflowGraph, refusal: _RefusedError) -> Non
     segment, reason = refusal.segment, refusal.reason
     first, last = segment.groups[0].main.name, segment.groups[-1].output
     log.info("section of %s to %s: %s", first, last, reason)
+    resource = reason.resource.rstrip(",")
     if segment.key in cutter.refused:  # a single group, in its last tiling
         raise DoesNotFitError(
-            f"{reason.resource}, for op {first!r} alone:",
+            f"{resource}, for op {first!r} alone:",
             reason.demand, reason.limit, "use a larger fabric or a narrower layer",
         ) from reason  # fmt: skip
     cutter.refuse(segment.key)
     if len(cutter.refused) == MAX_ATTEMPTS:
         raise DoesNotFitError(
-            f"{reason.resource}, in the section of {first!r} to {last!r}, the last of {MAX_ATTEMPTS} tries to cut "
+            f"{resource}, in the section of {first!r} to {last!r}, the last of {MAX_ATTEMPTS} tries to cut "
             f"{graph.name!r},",
             reason.demand, reason.limit, "use a larger fabric",
         ) from reason  # fmt: skip
