@@ -1,4 +1,4 @@
-"""Command: how fast are the simulator, the router and the annealer? Tables with versions.
+"""Command: how fast are lowering, the simulator, the router and the annealer? Tables with versions.
 
 Rates depend on the machine; compare columns of one run, not runs. The time to compile is measured
 in a process of its own with an empty cache.
@@ -26,15 +26,22 @@ from placer.cost import HeuristicCost
 from placer.decision import Decisions, random_sites
 from placer.decision.routing import RoutingMethod, route
 from placer.fabric import Fabric, load_fabric
-from placer.graph.workloads import FAMILIES, build, default_spec
+from placer.graph.workloads import FAMILIES, WorkloadConfig, build, default_spec, resolve
 from placer.netlist import Netlist
-from placer.netlist.lowering import draw_netlist, lower, macs_for_cycles
+from placer.netlist.lowering import default_plan, draw_netlist, lower, lower_plan, macs_for_cycles, plan_section
 from placer.simulation import Limits, simulate_stack
 from placer.simulation.reference import simulate_reference
 from placer.study import improve
 
 SAMPLE_CYCLES = 32
 NUM_PLACEMENTS = 16  # per netlist: half random, half improved
+NUM_REPEATS = 5  # of lowering
+NETWORKS = (
+    WorkloadConfig("bert_large", layers=1, training=True),
+    WorkloadConfig("bert_large", training=True),
+    WorkloadConfig("gpt2_xl"),
+    WorkloadConfig("llama3_8b"),
+)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -85,6 +92,47 @@ def _rates(measured: FloatArray, cycles: str) -> list[str]:
     spent, _, hops, links = measured.sum(axis=0)
     median = 1e3 * float(np.median(measured[:, 0]))
     return [f"{median:.1f}", cycles, f"{hops / spent / 1e6:.1f}", f"{links / spent / 1e6:.0f}"]
+
+
+def bench_lowering(fabric: Fabric, console: Console) -> None:
+    """Time the plan of one section by rules, and the netlist that is built from it."""
+    rows: list[list[Cell]] = []
+    for family in FAMILIES:
+        graph = build(default_spec(family, macs_for_cycles(fabric, SAMPLE_CYCLES)))
+        plan = plan_section(fabric, graph)
+        netlist = lower(fabric, graph, plan)
+        times = [
+            _milliseconds(partial(plan_section, fabric, graph)),
+            _milliseconds(partial(lower, fabric, graph, plan)),
+        ]
+        rows.append([family, netlist.num_units, netlist.num_flows, *(f"{some:.1f}" for some in times)])
+    header = ["family", "units", "flows", "plan ms", "netlist ms"]
+    title = f"lowering on {fabric.name}, median of {NUM_REPEATS}"
+    console.print(Table(header, rows, title).screen())
+
+
+def bench_networks(fabric: Fabric, console: Console) -> None:
+    """Time the default plans of whole networks, and the netlists of their distinct sections."""
+    rows: list[list[Cell]] = []
+    for workload in NETWORKS:
+        graph = build(resolve(workload, 1, np.random.default_rng(0)))
+        plan = default_plan(fabric, graph)
+        times = [
+            _milliseconds(partial(default_plan, fabric, graph)),
+            _milliseconds(partial(lower_plan, fabric, graph, plan)),
+        ]
+        layers = "all" if workload.layers is None else str(workload.layers)
+        name = f"{workload.family} {'training' if workload.training else 'forward'}"
+        count = f"{len(plan.layouts)} ({len(plan.sections)})"
+        rows.append([name, layers, len(graph.ops), count, *(f"{some:.0f}" for some in times)])
+    header = ["network", "layers", "ops", "sections", "plan ms", "netlists ms"]
+    title = f"lowering networks on {fabric.name}, median of {NUM_REPEATS}; sections: distinct (all)"
+    console.print(Table(header, rows, title).screen())
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    """Return the median of several calls."""
+    return 1e3 * float(np.median([seconds(work) for _ in range(NUM_REPEATS)]))
 
 
 def bench_engines(fabric: Fabric, console: Console) -> None:
@@ -165,6 +213,9 @@ def main() -> None:
     versions = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy"))
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     console.print(f"{machine}, Python {platform.python_version()}, {versions}")
+    bench_lowering(load_fabric("small"), console)
+    bench_lowering(load_fabric("large"), console)
+    bench_networks(load_fabric("large"), console)
     bench_simulator(load_fabric("small"), console)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     bench_simulator(load_fabric("large"), console)

@@ -116,7 +116,7 @@ def _require(hint: Any, value: Any, key: str) -> None:
 
 
 def without_none(union: Any) -> Any:
-    """Return X of a type X | None, the only unions that settings know."""
+    """Return X of a type X | None, the only unions with rules in them."""
     (inner,) = (argument for argument in get_args(union) if argument is not NoneType)
     return inner
 

@@ -35,8 +35,8 @@ class Source(Settings):
     graph: Path | None = None
     model: str | None = None
     model_arguments: dict[str, Any] | None = None
-    input_shape: tuple[int, ...] | None = None
-    input_kind: InputKind = InputKind.NUMBERS
+    input_shape: tuple[int, ...] | tuple[tuple[int, ...], ...] | None = None
+    input_kind: InputKind | tuple[InputKind, ...] = InputKind.NUMBERS
     plan: Path | None = None
     fill: Fill
     batch: Count

@@ -99,7 +99,8 @@ def _page(fabric: Fabric, title: str, legend: list[Artist], caption: str) -> tup
     picture_width, picture_height = _TILE_INCHES * (east - west), _TILE_INCHES * (south - north)
     width = picture_width + 1.0
     caption = fill(caption, width=int(13 * width))
-    num_columns = int(width / 1.45)
+    longest = max(len(str(entry.get_label())) for entry in legend)
+    num_columns = max(1, int(width / (0.5 + 0.062 * longest)))  # patch and gap, then some inches per letter
     legend_height = 0.18 * math.ceil(len(legend) / num_columns)
     bottom = 0.3 + legend_height + 0.18 * len(caption.splitlines())
     height = bottom + picture_height + 0.45

@@ -53,19 +53,41 @@ class OpStyle:
 
 
 # Light hues after the colour-blind-safe sets of Paul Tol and of Okabe and Ito; black text can be
-# read on them. More ops than such a set has colours, so the code on the unit is the second cue.
+# read on them. More ops than such a set has colours, so ops that do alike things have shades of one
+# hue, and the code on the unit is the second cue. The legend has them in this order.
 _STYLES = {
     "linear": OpStyle("L", "#4393C3"),
     "matmul": OpStyle("M", "#77AADD"),
+    "weight_grad": OpStyle("WG", "#AAAADD"),
+    # between tensors of one shape, or with a vector or number
     "add": OpStyle("A", "#99DDFF"),
+    "multiply": OpStyle("Mu", "#66CCEE"),
     "bias": OpStyle("Bi", "#CCEEFF"),
+    "gain": OpStyle("Ga", "#DDEE88"),
     "scale": OpStyle("Sc", "#BBCC33"),
+    "sum_heads": OpStyle("SH", "#80C4C8"),
+    # activations
     "relu": OpStyle("R", "#E69F00"),
     "gelu": OpStyle("G", "#EE8866"),
+    "silu": OpStyle("Si", "#FFB890"),
+    "sigmoid": OpStyle("Sg", "#FFD070"),
+    "tanh": OpStyle("Th", "#D8A060"),
+    # of rows
     "softmax": OpStyle("S", "#DD99BB"),
     "layernorm": OpStyle("LN", "#44BB99"),
-    "weight_grad": OpStyle("WG", "#AAAADD"),
+    "rmsnorm": OpStyle("RN", "#88EEAA"),
+    "rotary": OpStyle("Ro", "#B5D98C"),
+    # experts
+    "top_k": OpStyle("TK", "#FFAABB"),
+    "dispatch": OpStyle("Di", "#F0C0E0"),
+    "combine": OpStyle("Co", "#F07F98"),
+    # windows of an image
+    "depthwise": OpStyle("Dw", "#88AAFF"),
+    "max_pool": OpStyle("MP", "#C8A8F8"),
+    "average_pool": OpStyle("AP", "#D8CCF8"),
+    # memory and DRAM
     "buffer": OpStyle("B", "#F3E79B"),
+    "gradient": OpStyle("Gr", "#E0C060"),
     "weights": OpStyle("W", "#D9B88A"),
     "load": OpStyle("Ld", "#99CCBB"),
     "store": OpStyle("St", "#CCAACC"),

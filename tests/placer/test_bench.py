@@ -10,7 +10,7 @@ from rich.console import Console
 
 from placer import bench
 from placer.fabric import load_fabric
-from placer.graph.workloads import FAMILIES
+from placer.graph.workloads import FAMILIES, WorkloadConfig
 from placer.simulation import Outcome, Status, simulate_stack
 
 pytestmark = pytest.mark.slow
@@ -40,6 +40,24 @@ def test_the_simulator_is_measured_for_every_family() -> None:
         assert int(units) > 0
         assert int(flows) > 0
         assert all(float(rate) > 0 for rate in rates)
+
+
+def test_lowering_is_measured_for_every_family() -> None:
+    text = printed("bench_lowering")
+    assert "lowering on small, median of" in text
+    rows = cells(text)
+    assert list(rows) == list(FAMILIES)
+    assert all(float(cell) > 0 for row in rows.values() for cell in row)
+
+
+def test_lowering_is_measured_for_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    networks = [WorkloadConfig("gpt2", layers=layers, sequence=64) for layers in (1, 2)]
+    monkeypatch.setattr(bench, "NETWORKS", networks)
+    lines = [line for line in printed("bench_networks").splitlines() if "gpt2 forward" in line]
+    found = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+    assert [row[1] for row in found] == ["1", "2"]
+    assert int(found[0][2]) < int(found[1][2])
+    assert all(float(cell) > 0 for row in found for cell in row[4:])
 
 
 def test_routing_is_measured_for_every_method() -> None:

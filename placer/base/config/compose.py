@@ -11,12 +11,13 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hydra import compose, initialize_config_dir
@@ -27,7 +28,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from placer.base import InputError, SettingError, allowed_text, explain_missing, keep_ctrl_c, without_none
+from placer.base import InputError, SettingError, allowed_text, explain_missing, keep_ctrl_c
 
 # Of the package; in a clone a link to the folder at the top.
 CONF_DIR = (Path(__file__).parents[2] / "conf").resolve()
@@ -225,7 +226,7 @@ def to_dataclass(schema: type[T], config: DictConfig) -> T:
     """Return `config` as an instance of the dataclass `schema`, nested dataclasses included.
 
     Understands int, float, bool, str, Path, Enum (by value if it is text, else by name), Literal,
-    X | None, dict[str, X], list[X] and tuple[X, ...]. For a Protocol, the key `target` names the
+    X | None, X | list[X], dict[str, X], list[X] and tuple[X, ...]. For a Protocol, the key `target` names the
     dataclass, as in "placer.cost.RandomChoice". OmegaConf's structured configs cannot serve: they
     refuse to merge into nested frozen dataclasses, know no Literal and make tuples lists. Pydantic
     would need as many lines again to tell its errors in our words, and checks no construction.
@@ -286,7 +287,7 @@ def _convert(expected: Any, value: Any, key: str) -> Any:
     if Protocol in getattr(expected, "__bases__", ()):
         return build_target(value, key)
     if origin in (Union, UnionType):
-        return None if value is None else _convert(without_none(expected), value, key)
+        return _convert_union(expected, value, key)
     if origin is Literal:
         return _pick({str(choice): choice for choice in arguments}, value, key)
     if isinstance(expected, type) and issubclass(expected, Enum):
@@ -301,6 +302,20 @@ def _convert(expected: Any, value: Any, key: str) -> Any:
     if (expected, type(value)) in ((float, int), (Path, str)):
         return expected(value)
     raise _wrong_type(key, value, _name_of(expected))
+
+
+def _convert_union(union: Any, value: Any, key: str) -> Any:
+    """Return `value` as the first type of the union that takes it; lists are held against lists only."""
+    if value is None and NoneType in get_args(union):
+        return None
+    types = [one for one in get_args(union) if one is not NoneType]
+    fitting = [one for one in types if (get_origin(one) in (list, tuple)) == isinstance(value, list)]
+    if len(types) == 1 or len(fitting) == 1:
+        return _convert((fitting or types)[0], value, key)  # its error tells which item is wrong
+    for one in fitting:
+        with suppress(InputError):
+            return _convert(one, value, key)
+    raise _wrong_type(key, value, " or ".join(map(_name_of, types)))
 
 
 def _pick(allowed: dict[str, Any], value: Any, key: str) -> Any:

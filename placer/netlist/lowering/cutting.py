@@ -229,5 +229,5 @@ def _near(distance: int) -> int:
 
 
 def nameless(attributes: OpAttributes) -> OpAttributes:
-    """Return the constants of an op without the name of its weight, and of the slice of it."""
-    return replace(attributes, weight="", first_column=0, weight_columns=0)
+    """Return the constants of an op without which weight, slice of it or expert it is."""
+    return replace(attributes, weight="", first_column=0, weight_columns=0, expert=0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from placer.base import DoesNotFitError, InputError
 from placer.fabric import Fabric, SiteKind
-from placer.graph import DataflowGraph
+from placer.graph import DataflowGraph, OpKind
 from placer.netlist import Netlist
 from placer.netlist.lowering.check import check_plan
 from placer.netlist.lowering.cutting import DEFAULT_BATCH, MAX_SAMPLE_CYCLES, Cutter, Key, Segment, nameless
@@ -19,12 +19,13 @@ from placer.netlist.lowering.groups import Group, form_groups
 from placer.netlist.lowering.lower import lower
 from placer.netlist.lowering.plan import Cut, Plan, SectionPlan, graph_fingerprint
 from placer.netlist.lowering.rules import DEFAULT_FILL, plan_section
-from placer.netlist.lowering.slicing import choose_slices, sliced
+from placer.netlist.lowering.slicing import Slices, choose_slices, sliced, unsliced
 from placer.netlist.lowering.tiling import section_graph, stored_readers
 
 log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 60  # ways to cut a graph that are tried
+MAX_SLICES = 16  # of one op
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,15 @@ class _RefusedError(Exception):
         self.reason = reason
 
 
+class _TooLargeError(Exception):
+    """A linear op that no section can hold as it is."""
+
+    def __init__(self, op: str, reason: DoesNotFitError) -> None:
+        super().__init__(str(reason))
+        self.op = op
+        self.reason = reason
+
+
 def default_plan(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FILL, batch: int = DEFAULT_BATCH) -> Plan:
     """Return a good plan of a network by rules.
 
@@ -58,7 +68,19 @@ def default_plan(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FIL
     """
     if not 0 < fill <= 1:
         raise InputError(f"fill={fill} is out of range; allowed: above 0 up to 1")
-    slices = choose_slices(fabric, graph)
+    slices = dict(choose_slices(fabric, graph))
+    while True:
+        try:
+            return _plan_sliced(fabric, graph, tuple(slices.items()), fill, batch)
+        except _TooLargeError as error:
+            slices[error.op] = slices.get(error.op, 1) + 1
+            if slices[error.op] > MAX_SLICES:
+                raise error.reason from error
+            log.info("%s is cut into %d slices", error.op, slices[error.op])
+
+
+def _plan_sliced(fabric: Fabric, graph: DataflowGraph, slices: Slices, fill: float, batch: int) -> Plan:
+    """Return a plan in which these products are sliced. Raises _TooLargeError if one more should be."""
     work = sliced(graph, slices)
     groups = form_groups(work)
     if not groups:
@@ -101,15 +123,19 @@ def _refuse(cutter: Cutter, graph: DataflowGraph, refusal: _RefusedError) -> Non
     segment, reason = refusal.segment, refusal.reason
     first, last = segment.groups[0].main.name, segment.groups[-1].output
     log.info("section of %s to %s: %s", first, last, reason)
+    resource = reason.resource.rstrip(",")
     if segment.key in cutter.refused:  # a single group, in its last tiling
-        raise DoesNotFitError(
-            f"{reason.resource}, for op {first!r} alone:",
+        alone = DoesNotFitError(
+            f"{resource}, for op {first!r} alone:",
             reason.demand, reason.limit, "use a larger fabric or a narrower layer",
-        ) from reason  # fmt: skip
+        )  # fmt: skip
+        if segment.groups[0].main.kind == OpKind.LINEAR:
+            raise _TooLargeError(unsliced(first), alone) from reason
+        raise alone from reason
     cutter.refuse(segment.key)
     if len(cutter.refused) == MAX_ATTEMPTS:
         raise DoesNotFitError(
-            f"{reason.resource}, in the section of {first!r} to {last!r}, the last of {MAX_ATTEMPTS} tries to cut "
+            f"{resource}, in the section of {first!r} to {last!r}, the last of {MAX_ATTEMPTS} tries to cut "
             f"{graph.name!r},",
             reason.demand, reason.limit, "use a larger fabric",
         ) from reason  # fmt: skip

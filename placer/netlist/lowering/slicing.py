@@ -81,6 +81,12 @@ def sliced(graph: DataflowGraph, slices: Slices) -> DataflowGraph:
     return DataflowGraph(graph.name, graph.family, tuple(ops))
 
 
+def unsliced(name: str) -> str:
+    """Return the name of the op that a slice belongs to."""
+    head, at, number = name.rpartition("@")
+    return head if at and number.isdigit() else name
+
+
 def _slices_of(graph: DataflowGraph, group: Group, number: int) -> Iterator[Op]:
     """Yield the ops of all slices of a group, and the view that joins them under its name."""
     total, ends = graph.tensors[group.output].columns, []

@@ -24,7 +24,8 @@ from placer.netlist.lowering.groups import ROW_KINDS, Group
 from placer.netlist.lowering.plan import GroupPlan
 
 PACE_LOSS = 0.03  # of the pace that may be given up for less traffic
-MAX_PORTS = 24  # read ports over which an operand is taken to be spread
+MAX_PORTS = 80  # read ports over which an operand is taken to be spread,
+GRADIENT_PORTS = 24  # and one of a weight gradient, which is a small tile that passes often
 MAX_INNER = 8  # most parts of a sum: each hands its partial sums to the next one
 VECTOR_SLACK = 1.25  # how much faster than needed groups that make no products are, if units are left
 INNER_COST = 0.001  # relative time that one more part of a sum is taken to cost
@@ -47,6 +48,7 @@ class GroupSize(NamedTuple):
     can_split_columns: bool
     can_split_inner: bool  # sums of products, but not those of weight gradients: they are short, and many
     has_weights: bool  # the right operand of a product is resident, with as many ports as it needs
+    ports: int  # over which an operand can be spread
     left_cycles: int  # of a read port for each vector of the left operand of a product,
     right_cycles: int  # and of the right one
 
@@ -104,6 +106,7 @@ def size_of(fabric: Fabric, graph: DataflowGraph, group: Group) -> GroupSize:
         can_split_columns=kind not in ROW_KINDS | {OpKind.ROTARY},
         can_split_inner=kind in (OpKind.LINEAR, OpKind.MATMUL),
         has_weights=kind == OpKind.LINEAR,
+        ports=GRADIENT_PORTS if kind == OpKind.WEIGHT_GRAD else MAX_PORTS,
         left_cycles=strided if kind == OpKind.WEIGHT_GRAD or main.attributes.transpose_a else 1,
         right_cycles=1 if kind == OpKind.LINEAR or main.attributes.transpose_b else strided,
     )
@@ -155,7 +158,7 @@ def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tu
                     left = work.left_vectors * size.left_cycles * heads * rows * inner
                     right = work.right_vectors * size.right_cycles * heads * columns * inner
                     trips = left * (1 + math.sqrt(columns)) + right * (1 + math.sqrt(rows))
-                    pace = max(pace, left / MAX_PORTS, 0 if size.has_weights else right / MAX_PORTS)
+                    pace = max(pace, left / size.ports, 0 if size.has_weights else right / size.ports)
                     rate = (work.left_vectors + work.right_vectors) / work.cycles
                     hurry = RATE_COST * max(0.0, rate - rates.fair_rate)
                     score = pace * (1 + INNER_COST * (inner - 1) + hurry) + TRAFFIC_COST * trips / number

@@ -51,6 +51,8 @@ class Outer:
     mode: Literal["fast", "exact"] = "fast"
     limit: int | None = None
     sizes: tuple[int, ...] = ()
+    shapes: tuple[int, ...] | tuple[tuple[int, ...], ...] | None = None
+    colours: Colour | tuple[Colour, ...] = Colour.BLUE
     items: list[Inner] | None = None
     path: Path = Path("out")
     is_loud: bool = False
@@ -94,6 +96,13 @@ def test_defaults_fill_what_is_not_given() -> None:
     assert _outer() == Outer("a", Inner(3), {})
 
 
+def test_one_value_or_a_list_of_them() -> None:
+    assert _outer(shapes=[1, 2]).shapes == (1, 2)
+    assert _outer(shapes=[[1, 2], [3]]).shapes == ((1, 2), (3,))
+    assert _outer(colours="dark-red").colours == Colour.DARK_RED
+    assert _outer(colours=["blue", "dark-red"]).colours == (Colour.BLUE, Colour.DARK_RED)
+
+
 def test_interpolations_are_resolved() -> None:
     assert _outer(limit="${inner.size}").limit == 3
 
@@ -111,6 +120,11 @@ def test_interpolations_are_resolved() -> None:
         ({"inner": 3}, "inner=3 has the wrong type; expected a group of keys: size, scale"),
         ({"table": 3}, "table=3 has the wrong type; expected dict[str,"),
         ({"sizes": [1, "b"]}, "sizes[1]='b' has the wrong type; expected int"),
+        ({"shapes": 3}, "shapes=3 has the wrong type; expected tuple[int, ...] or tuple[tuple[int, ...], ...]"),
+        ({"shapes": [[1], 2]}, "shapes=[[1], 2] has the wrong type; expected tuple[int, ...] or"),
+        ({"colours": "bleu"}, "colours='bleu' is no choice; did you mean 'blue'? allowed: blue, dark"),
+        ({"colours": ["blue", "bleu"]}, "colours[1]='bleu' is no choice; did you mean 'blue'?"),
+        ({"items": 3}, "items=3 has the wrong type; expected list["),
         ({"items": [{}]}, "missing value: set items[0].size=<int>"),
         ({"name": "???"}, "missing value: set name=<str>"),
         ({"inner": {}}, "missing value: set inner.size=<int>"),
@@ -183,7 +197,7 @@ def test_second_version_changes_the_hardware_but_not_its_size() -> None:
         ("smal", [], "unknown fabric 'smal'; did you mean 'small'? allowed: large, large_v2, plas"),
         ("../x", [], "unknown fabric '../x'; allowed: large"),
         ("small", ["link.hop=3"], "unknown key 'link.hop'; did you mean 'hop_cycles'? allowed: ch"),
-        ("small", ["lnk.hop_cycles=3"], "unknown key 'lnk'; did you mean 'link'? allowed: clock_mhz, columns"),
+        ("small", ["lnk.hop_cycles=3"], "unknown key 'lnk'; did you mean 'link'? allowed: clock_mhz"),
         ("small", ["+link.hop=3"], "unknown key link.hop (value 3); did you mean 'hop_cycles'?"),
         ("small", ["rows"], "cannot read 'rows'; write key=value, for example seed=1"),
         ("small", ["rows=[1"], "cannot read 'rows=[1'; write key=value"),

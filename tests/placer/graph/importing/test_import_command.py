@@ -31,6 +31,26 @@ class Network(torch.nn.Module):
 
 def make_model(width=32):
     return Network(width)
+
+class Lookup(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(20, 16)
+        self.projection = torch.nn.Linear(8, 16)
+
+    def forward(self, features, tokens):
+        return self.projection(features) + self.table(tokens)
+
+class Unknown(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+        self.other = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = torch.sin(self.layer(x))
+        x = torch.nn.functional.elu(self.other(x))
+        return torch.cumsum(x, 1)
 """
 
 
@@ -105,6 +125,41 @@ def test_the_place_in_the_users_code_is_told(
     assert not (tmp_path / "out").exists()
 
 
+def test_all_unknown_operations_are_told_at_once(
+    tmp_path: Path, user_module: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = (f"model={user_module}:Unknown", "input_shape=[4,8]")
+    for command, name in ((place, "place"), (simulate, "simulate")):
+        assert run(command, name, *model, f"output={tmp_path / 'out'}") == 2
+        out, err = capsys.readouterr()
+        first, *lines = err.splitlines()
+        assert out == ""
+        assert first.startswith("error: network 'Unknown-4x8': 3 operations are not supported (docs/import.md lists")
+        places = [(line.split(":")[0].strip(), line.partition("; at ")[2]) for line in lines]
+        assert places == [
+            ("aten.sin", "users_network.py:31, forward: x = torch.sin(self.layer(x))"),
+            ("aten.elu", "users_network.py:32, forward: x = torch.nn.functional.elu(self.other(x))"),
+            ("aten.cumsum", "users_network.py:33, forward: return torch.cumsum(x, 1)"),
+        ]
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_network_of_several_inputs_is_placed(tmp_path: Path, user_module: str) -> None:
+    model = (f"model={user_module}:Lookup", "input_shape=[[1,16,8],[1,16]]", "input_kind=[numbers,indices]")
+    assert run(place, "place", *model, QUICK, f"output={tmp_path}") == 0
+    result = result_of(tmp_path)
+    assert result["sections"][0]["netlist"] == "Lookup-1x16x8-1x16"
+    assert result["config"]["input_shape"] == [[1, 16, 8], [1, 16]]
+    assert result["config"]["input_kind"] == ["numbers", "indices"]
+
+
+def test_one_kind_is_that_of_all_inputs(tmp_path: Path) -> None:
+    arguments = "{d_model: 16, nhead: 2, dim_feedforward: 32, batch_first: true}"
+    model = ("model=torch.nn:TransformerDecoderLayer", f"model_arguments={arguments}")
+    assert run(simulate, "simulate", *model, "input_shape=[[1,5,16],[1,7,16]]", f"output={tmp_path}") == 0
+    assert {section["status"] for section in result_of(tmp_path)["sections"]} == {"steady"}
+
+
 def test_an_unmodified_encoder_layer_goes_through_in_sections(tmp_path: Path) -> None:
     """The same as with width 768 on `large`, but smaller."""
     arguments = "{d_model: 32, nhead: 2, dim_feedforward: 64, batch_first: true}"
@@ -127,7 +182,18 @@ def test_an_unmodified_encoder_layer_goes_through_in_sections(tmp_path: Path) ->
         (["model=a.onnx", "graph=b.json"], "model=a.onnx and graph=b.json: set one of them"),
         (["model=a.onnx", "input_shape=3"], "input_shape=3 has the wrong type"),
         (["model=a.onnx", "input_shape=[0]"], "input_shape=[0]: allowed are sizes from 1"),
+        (["model=a.onnx", "input_shape=[[1,2],[0]]"], "input_shape=[0]: allowed are sizes from 1"),
+        (["model=a.onnx", "input_shape=[[1,2],3]"], "input_shape=[[1, 2], 3] has the wrong type; expected"),
         (["model=a.onnx", "input_kind=text"], "input_kind='text' is no choice; allowed: indices"),
+        (["model=a.onnx", "input_kind=[numbers,text]"], "input_kind[1]='text' is no choice; allowed: indices"),
+        (
+            ["model=torch.nn:ReLU", "input_shape=[4,8]", "input_kind=[numbers,indices]"],
+            "input_kind=['numbers', 'indices'] for 1 inputs",
+        ),
+        (
+            ["model=torch.nn:ReLU", "input_shape=[[4,8],[4,8]]"],
+            "with an input of [4, 8] and [4, 8]: TypeError: too many",
+        ),
         (["model.a=1"], "model"),
     ],
 )

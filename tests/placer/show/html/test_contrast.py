@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
+from itertools import combinations
 
 import pytest
 from matplotlib.colors import to_rgb
 
-from placer.show.draw_style import _STYLES
+from placer.graph import SOURCE_KINDS, VIEW_KINDS, OpKind
+from placer.show.draw_style import _STYLES, is_gradient, op_style
 from placer.show.html.page import asset
 
 COLOURS = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", asset("page.css")))
@@ -45,3 +48,19 @@ def test_marks_stand_out(mark: str) -> None:
 @pytest.mark.parametrize("op", _STYLES)
 def test_codes_on_units_can_be_read(op: str) -> None:
     assert contrast("#000000", _STYLES[op].colour) >= 4.5
+
+
+def test_every_op_that_computes_looks_different() -> None:
+    views = VIEW_KINDS | SOURCE_KINDS | {OpKind.STORE}
+    looks = [(op_style(kind), is_gradient(kind)) for kind in OpKind if kind not in views]
+    others = [(op_style(op), False) for op in ("buffer", "gradient", "weights", "load", "store")]
+    codes = [style.code for style, _ in looks + others]
+    assert len(set(codes)) == len(codes)
+    assert len({(style.colour, hatched) for style, hatched in looks + others}) == len(codes)
+    assert op_style("unheard_of") not in [style for style, _ in looks]
+
+
+def test_colours_can_be_told_apart() -> None:
+    for (one, first), (other, second) in combinations(_STYLES.items(), 2):
+        distance = math.dist(to_rgb(first.colour), to_rgb(second.colour))
+        assert distance >= 0.1, f"{one} and {other}"
