@@ -116,7 +116,7 @@ def test_placer_does_not_know_costmodel() -> None:
 ROOMS = {
     "placer": (
         "base", "base.config", "base.workers", "fabric", "graph", "graph.workloads",
-        "graph.importing", "netlist", "netlist.lowering", "decision", "decision.routing",
+        "graph.importing", "netlist", "netlist.plan", "netlist.lowering", "decision", "decision.routing",
         "simulation", "simulation.reference", "cost", "annealing", "show", "show.html", "pipeline",
         "kernels.model", "kernels.sizing", "kernels.truth", "kernels.engines", "kernels",
         "kernels.bench", "stencil.model", "stencil.judge", "stencil.search", "stencil.show",

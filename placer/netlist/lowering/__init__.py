@@ -4,8 +4,18 @@ from placer.netlist.lowering.check import check_plan
 from placer.netlist.lowering.draw import SECTION, draw_netlist, draw_section, draw_spec
 from placer.netlist.lowering.groups import is_compute
 from placer.netlist.lowering.lower import lower
-from placer.netlist.lowering.plan import BufferPlan, Cut, GroupPlan, Plan, SectionPlan, TileAxis, Tiling, WeightsPlan
-from placer.netlist.lowering.plan_file import load_plan, plan_from_dict
 from placer.netlist.lowering.recount import check_section
 from placer.netlist.lowering.rules import DEFAULT_FILL, macs_for_cycles, plan_section
 from placer.netlist.lowering.sections import Section, default_plan, lower_plan, lower_sections
+from placer.netlist.plan import (
+    BufferPlan,
+    Cut,
+    GroupPlan,
+    Plan,
+    SectionPlan,
+    TileAxis,
+    Tiling,
+    WeightsPlan,
+    load_plan,
+    plan_from_dict,
+)

@@ -16,8 +16,8 @@ from placer.base import DoesNotFitError, InputError
 from placer.fabric import Fabric, SiteKind
 from placer.graph import PRODUCT_KINDS, SOURCE_KINDS, VIEW_KINDS, WINDOW_KINDS, DataflowGraph, Op, OpKind, window_of
 from placer.netlist.lowering.draft import WAIT_BLOCKS
-from placer.netlist.lowering.plan import BufferPlan, GroupPlan, Plan, SectionPlan, TileAxis, require_match
 from placer.netlist.lowering.slicing import sliced
+from placer.netlist.plan import BufferPlan, GroupPlan, Plan, SectionPlan, TileAxis, require_match
 
 P = TypeVar("P", GroupPlan, BufferPlan)
 

@@ -15,11 +15,11 @@ from placer.base import DoesNotFitError
 from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph, OpAttributes, OpKind
 from placer.netlist.lowering.groups import Group, stored
-from placer.netlist.lowering.plan import TileAxis, Tiling
 from placer.netlist.lowering.rules import CALM_RATES, balance_groups, compute_budget
 from placer.netlist.lowering.slicing import WEIGHT_SHARE, weight_bytes
 from placer.netlist.lowering.tiling import Tiles, find_tiles, load_shape, stored_readers, tiled_size, views_below
 from placer.netlist.lowering.work import GroupSize, size_of
+from placer.netlist.plan import TileAxis, Tiling
 
 DEFAULT_BATCH = 32  # inputs that pass a section before the next one is switched to
 MAX_SAMPLE_CYCLES = 20000  # samples of this length and more are slow to simulate

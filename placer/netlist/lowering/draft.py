@@ -14,9 +14,9 @@ from placer.fabric import Fabric
 from placer.graph import SOURCE_KINDS, DataflowGraph, OpKind
 from placer.netlist.lowering.groups import Group, form_groups, stored
 from placer.netlist.lowering.needs import Cells, Need, cells_of, group_needs
-from placer.netlist.lowering.plan import BufferPlan, GroupPlan, SectionPlan, TileAxis
 from placer.netlist.lowering.regions import Region, Span, stored_reads, whole
 from placer.netlist.lowering.work import GroupSize, Work, rates_of, size_of, work_of
+from placer.netlist.plan import BufferPlan, GroupPlan, SectionPlan, TileAxis
 
 P = TypeVar("P", GroupPlan, BufferPlan)
 

@@ -13,9 +13,9 @@ from placer.netlist import Flow, Netlist, Unit, first_fit_decreasing
 from placer.netlist.lowering.buffers import tensor_traffic, transfers
 from placer.netlist.lowering.draft import Draft, Shard, StoredTensor, make_draft, with_copies
 from placer.netlist.lowering.groups import ROW_KINDS, form_groups
-from placer.netlist.lowering.plan import BufferPlan, SectionPlan, WeightsPlan
 from placer.netlist.lowering.regions import Region, split, vectors
 from placer.netlist.lowering.rules import plan_section
+from placer.netlist.plan import BufferPlan, SectionPlan, WeightsPlan
 
 
 def lower(fabric: Fabric, graph: DataflowGraph, plan: SectionPlan | None = None) -> Netlist:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from placer.fabric import Fabric
 from placer.graph import PRODUCT_KINDS, WINDOW_KINDS, DataflowGraph, OpKind, window_of
 from placer.netlist.lowering.groups import Group
-from placer.netlist.lowering.plan import GroupPlan
 from placer.netlist.lowering.regions import Read, Region, Span, split, stored_reads, turned, vectors, whole, window_rows
+from placer.netlist.plan import GroupPlan
 
 
 @dataclass(frozen=True, slots=True)

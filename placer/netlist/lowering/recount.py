@@ -13,7 +13,7 @@ from placer.fabric import Fabric, SiteKind
 from placer.graph import PRODUCT_KINDS, WINDOW_KINDS, DataflowGraph, OpKind, window_of
 from placer.netlist import Flow, Netlist
 from placer.netlist.lowering.check import Facts, Network, Part, check_facts, even_sizes
-from placer.netlist.lowering.plan import SectionPlan
+from placer.netlist.plan import SectionPlan
 
 
 def check_section(fabric: Fabric, graph: DataflowGraph, plan: SectionPlan, netlist: Netlist) -> None:

@@ -18,9 +18,9 @@ from placer.graph import SOURCE_KINDS, DataflowGraph, OpKind
 from placer.netlist.lowering.buffers import choose_parts, tensor_traffic
 from placer.netlist.lowering.draft import Draft, StoredTensor, make_draft
 from placer.netlist.lowering.groups import form_groups
-from placer.netlist.lowering.plan import BufferPlan, GroupPlan, SectionPlan, Tiling, WeightsPlan
 from placer.netlist.lowering.regions import vectors, whole
 from placer.netlist.lowering.work import GroupSize, Options, Rates, balance, options_of, rates_of, size_of
+from placer.netlist.plan import BufferPlan, GroupPlan, SectionPlan, Tiling, WeightsPlan
 
 DEFAULT_FILL = 1.0  # share of the compute units that the rules may use
 FLOW_RATES = (0.75, 1.0)  # vectors per cycle that a flow may need: what is fair, and the most

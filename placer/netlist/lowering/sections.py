@@ -17,10 +17,10 @@ from placer.netlist.lowering.check import check_plan
 from placer.netlist.lowering.cutting import DEFAULT_BATCH, MAX_SAMPLE_CYCLES, Cutter, Key, Segment, nameless
 from placer.netlist.lowering.groups import Group, form_groups
 from placer.netlist.lowering.lower import lower
-from placer.netlist.lowering.plan import Cut, Plan, SectionPlan, graph_fingerprint
 from placer.netlist.lowering.rules import DEFAULT_FILL, plan_section
 from placer.netlist.lowering.slicing import Slices, choose_slices, sliced, unsliced
 from placer.netlist.lowering.tiling import section_graph, stored_readers
+from placer.netlist.plan import Cut, Plan, SectionPlan, graph_fingerprint
 
 log = logging.getLogger(__name__)
 

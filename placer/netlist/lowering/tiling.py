@@ -26,8 +26,8 @@ from placer.graph import (
     window_of,
 )
 from placer.netlist.lowering.groups import Group, stored
-from placer.netlist.lowering.plan import TileAxis, Tiling
 from placer.netlist.lowering.work import GroupSize
+from placer.netlist.plan import TileAxis, Tiling
 
 _MIXING_VIEWS = frozenset(  # a tile of their rows is no tile of the rows below
     {OpKind.TRANSPOSE, OpKind.CONCAT_ROWS, OpKind.SLICE_ROWS, OpKind.ROWS_TO_HEADS, OpKind.HEADS_TO_ROWS}

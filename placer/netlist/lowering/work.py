@@ -21,7 +21,7 @@ from placer.base import FloatArray, LongArray
 from placer.fabric import Fabric
 from placer.graph import PRODUCT_KINDS, WINDOW_KINDS, DataflowGraph, OpKind, window_of
 from placer.netlist.lowering.groups import ROW_KINDS, Group
-from placer.netlist.lowering.plan import GroupPlan
+from placer.netlist.plan import GroupPlan
 
 PACE_LOSS = 0.03  # of the pace that may be given up for less traffic
 MAX_PORTS = 80  # read ports over which an operand is taken to be spread,

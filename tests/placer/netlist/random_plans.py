@@ -19,9 +19,9 @@ from placer.graph.workloads.specs import FfnSpec, MlpSpec
 from placer.netlist.lowering import BufferPlan, Cut, GroupPlan, Plan, SectionPlan, TileAxis, Tiling, WeightsPlan
 from placer.netlist.lowering.draft import Draft, make_draft, with_copies
 from placer.netlist.lowering.groups import ROW_KINDS, Group, form_groups
-from placer.netlist.lowering.plan import graph_fingerprint
 from placer.netlist.lowering.slicing import Slices, sliced
 from placer.netlist.lowering.tiling import find_tiles, section_graph, stored_readers
+from placer.netlist.plan import graph_fingerprint
 
 Rng = np.random.Generator
 P = TypeVar("P", GroupPlan, BufferPlan)

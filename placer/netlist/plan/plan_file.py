@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from placer.base import InputError, parse_object, read_text
-from placer.netlist.lowering.plan import (
+from placer.netlist.plan.plan import (
     SCHEMA_VERSION,
     BufferPlan,
     Cut,
