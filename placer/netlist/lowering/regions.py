@@ -81,8 +81,10 @@ def stored_reads(graph: DataflowGraph, tensor: str, region: Region, per_vector: 
         return
     is_turned = op.kind == OpKind.TRANSPOSE
     for name, part in _through_view(graph, op, region):
+        again = region.sizes[0] // part.sizes[0] if op.kind == OpKind.REPEAT_HEADS else 1
         for read in stored_reads(graph, name, part, per_vector):
-            yield turned(read) if is_turned else read
+            passing = read._replace(vectors=max(1, again) * read.vectors)  # once for each head that shares it
+            yield turned(passing) if is_turned else passing
 
 
 def turned(read: Read) -> Read:

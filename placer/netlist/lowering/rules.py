@@ -31,10 +31,11 @@ FLOW_SHARE = 0.35  # vectors per cycle that a flow into or out of a buffer may n
 REACH_SHARE = 0.5  # and of the rate that its window allows over the way to its targets:
 WRITE_WAY = 1 / 8  # of columns and rows together, from a compute unit to a buffer,
 LOAD_WAY = 1 / 4  # and from a DRAM port; from a buffer to compute units the shortest there is
-DRAM_SHARE = 0.35  # of the rate of DRAM that a section may ask for
+DRAM_SHARE = 0.7  # of the rate of DRAM, and of a link for each port, that a section may ask for
 EXTRA_PARTS = 40  # more parts than the capacity asks for that are tried
 EXTRA_SLOTS = 1  # more than the stages ask for, where there is room: parts need not march in step
 SLOT_ROOM = 0.6  # of the on-chip memory that may be used before more slots are given
+TIGHT_SHARE = 0.85  # of the on-chip memory beyond which buffers are cut no finer than their size asks for
 OWN_SHARE = 0.7  # of the memory units without large weights that all other buffers may fill
 MIN_SHARED = 16  # a memory unit is shared with large weights if they leave this part of it, one in ...
 MAX_SHARED_WEIGHTS = 0.5  # of a memory unit that weights which share it may take together
@@ -81,7 +82,8 @@ def balance_groups(
     """
     if len(sizes) > budget:
         raise DoesNotFitError("compute units", len(sizes), budget, "cut the graph into sections or use a larger fabric")
-    least = dram_vectors / (DRAM_SHARE * fabric.dram_vectors_per_cycle)
+    ports = fabric.num_sites(SiteKind.PORT) * fabric.link.vectors_per_cycle
+    least = dram_vectors / (DRAM_SHARE * min(fabric.dram_vectors_per_cycle, ports))
     figures = rates_of(fabric)
     for flow_rate in rates:  # the last one is taken in any case
         found = balance([group_options(figures, size, budget, flow_rate) for size in sizes], budget, least)
@@ -140,10 +142,12 @@ def _plan_buffers(fabric: Fabric, draft: Draft, weights: list[WeightsPlan]) -> l
     for plan, (_, spans) in zip(weights, draft.weights, strict=True):
         room -= -(-len(spans) * plan.pieces // plan.shared)
     slots, streams = _slots(fabric, draft), _stream_limits(fabric, draft)
+    is_tight = _held_bytes(fabric, draft, slots) > TIGHT_SHARE * _memory_bytes(fabric)
     largest = _part_bytes(fabric, draft, weights, slots)
     plans = []
     for number, tensor in enumerate(draft.tensors):
         left = min(room - (len(draft.tensors) - number - 1), streams.get(tensor.name, room))
+        left = 1 if is_tight else left
         plans.append(_plan_buffer(fabric, draft, tensor, slots[number], reach, left, largest))
         room -= plans[-1].parts
     return plans
@@ -159,10 +163,21 @@ def _part_bytes(fabric: Fabric, draft: Draft, weights: list[WeightsPlan], slots:
         if size > capacity // 2:  # one of them takes a memory unit for itself
             left -= -(-len(spans) * plan.pieces // plan.shared)
             shared = min(shared, capacity - size)
-    held = sum(map(lambda tensor, number: number * _slot_bytes(fabric, draft, tensor), draft.tensors, slots))
+    held = sum(number * _slot_bytes(fabric, draft, tensor) for tensor, number in zip(draft.tensors, slots, strict=True))
     if held <= OWN_SHARE * left * capacity or shared * MIN_SHARED < capacity:
         return capacity
     return shared
+
+
+def _held_bytes(fabric: Fabric, draft: Draft, slots: list[int]) -> int:
+    """Return the bytes of all buffers and weights."""
+    vectors_held = sum(span.matrices * span.columns * span.vectors for _, spans in draft.weights for span in spans)
+    held = sum(number * _slot_bytes(fabric, draft, tensor) for tensor, number in zip(draft.tensors, slots, strict=True))
+    return vectors_held * fabric.vector_bytes + held
+
+
+def _memory_bytes(fabric: Fabric) -> int:
+    return fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
 
 
 def _slot_bytes(fabric: Fabric, draft: Draft, tensor: StoredTensor) -> int:
@@ -189,13 +204,7 @@ def _slots(fabric: Fabric, draft: Draft) -> list[int]:
     """Return the slots of each tensor: more than the stages ask for where memory is left."""
     sizes = [_slot_bytes(fabric, draft, tensor) for tensor in draft.tensors]
     slots = [tensor.least_slots for tensor in draft.tensors]
-    held = sum(map(lambda size, number: size * number, sizes, slots))
-    held += sum(
-        span.matrices * span.columns * span.vectors * fabric.vector_bytes
-        for _, spans in draft.weights
-        for span in spans
-    )
-    limit = SLOT_ROOM * fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes
+    held, limit = _held_bytes(fabric, draft, slots), SLOT_ROOM * _memory_bytes(fabric)
     for number, tensor in enumerate(draft.tensors):
         if tensor.needs and held + EXTRA_SLOTS * sizes[number] <= limit:
             slots[number] += EXTRA_SLOTS

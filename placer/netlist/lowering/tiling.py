@@ -106,6 +106,8 @@ def _row_tiles(graph: DataflowGraph, groups: tuple[Group, ...], made: set[str]) 
             of = TileOf.BAND if looks else TileOf.ROWS
             if looks and (len(views) != (looks[0].kind == OpKind.PATCHES) or len(looks) > 1):
                 return None
+            if any(_counts_border(look) for look in looks):
+                return None
             windows.update(window_of(look) for look in looks)
             for name in stored(graph, tensor):
                 if (name in made and looks) or loads.setdefault(name, of) != of:
@@ -113,6 +115,12 @@ def _row_tiles(graph: DataflowGraph, groups: tuple[Group, ...], made: set[str]) 
     for name in made:
         loads.pop(name, None)
     return _with_windows(rows.pop(), loads, windows)
+
+
+def _counts_border(op: Op) -> bool:
+    """Say whether a window must know where the image ends: a mean of the pixels in the image only."""
+    at = op.attributes
+    return op.kind == OpKind.AVERAGE_POOL and not at.count_padding and bool(at.padding[0] or at.padding[2])
 
 
 def _with_windows(rows: int, loads: dict[str, TileOf], windows: set[Window]) -> Tiles | None:
