@@ -32,7 +32,7 @@ from placer.decision import Decisions, allowed_sites, check, load_constraints, r
 from placer.netlist.lowering import Section
 from placer.pipeline.progress import SearchProgress
 from placer.pipeline.source import SectionResult, Source
-from placer.simulation import PRECISE_LIMITS, Measurement, simulate
+from placer.simulation import Measurement, label_limits, simulate
 
 MAX_STEPS = 5  # between start and result that are simulated
 STEP_SECONDS = 1.0  # that this may take,
@@ -190,9 +190,9 @@ def affordable_steps(search_seconds: float, judge_seconds: float) -> int:
 def _judge(task: Task, start: Decisions, result: Decisions) -> list[Judged]:
     """Simulate for long, one thread each: most of the time that a section takes on `large`."""
     fabric, netlist, cost = task.fabric, task.netlist, task.cost
-    decisions = {"start": start, "result": result}
+    decisions, limits = {"start": start, "result": result}, label_limits(netlist.bound_cycles)
     with ThreadPoolExecutor(len(decisions)) as pool:
-        measured = pool.map(lambda decision: simulate(fabric, netlist, decision, PRECISE_LIMITS)[0], decisions.values())
+        measured = pool.map(lambda decision: simulate(fabric, netlist, decision, limits)[0], decisions.values())
     return [
         Judged(name, energy_of(cost, netlist, decision), float(cost.score(netlist, decision)[0]), found)
         for (name, decision), found in zip(decisions.items(), measured, strict=True)

@@ -33,7 +33,7 @@ from placer.pipeline.placing import Judged, affordable_steps
 from placer.pipeline.report import RESULT_SCHEMA
 from placer.place import main
 from placer.show import draw_curve
-from placer.simulation import PRECISE_LIMITS, simulate
+from placer.simulation import label_limits, simulate
 from tests import ROOT
 
 pytestmark = pytest.mark.slow
@@ -140,7 +140,7 @@ def test_the_decision_has_the_throughput_that_was_told(good_run: Path) -> None:
     (section,) = config.lowered().sections
     netlist = section.netlist
     decision = load_decision(good_run / f"{STEM}.decision.json", config.fabric, netlist)
-    measured = simulate(config.fabric, netlist, decision, PRECISE_LIMITS)[0]
+    measured = simulate(config.fabric, netlist, decision, label_limits(netlist.bound_cycles))[0]
     assert measured.throughput == read_result(good_run)["sections"][0]["result"]["throughput"]
 
 
