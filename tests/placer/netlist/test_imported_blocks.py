@@ -38,11 +38,13 @@ def require_steady(fabric: Fabric, graph: DataflowGraph) -> int:
     return len(sections)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_block_runs_on_small(name: str) -> None:
     require_steady(load_fabric("small"), imported(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_block_runs_in_sections(name: str) -> None:
     sections = require_steady(load_fabric("small", TINY), imported(name))

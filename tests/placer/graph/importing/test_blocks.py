@@ -54,6 +54,7 @@ def require_kinds(network: ImportedNetwork, name: str) -> None:
     assert {kind: kinds[kind] for kind in expected} == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_block_of_pytorch_computes_the_same(name: str) -> None:
     module, inputs = made(name)
