@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from placer.base import internal
 from placer.simulation import records as at
 from placer.simulation.calendar import close_interval, wake_next
 from placer.simulation.dram import dram_step
@@ -75,7 +76,7 @@ def empty_outcome(num: int, num_units: int, num_links: int) -> Outcome:
     )
 
 
-@njit(cache=True)
+@internal
 def _period(cells, last, window):
     """Return the longest time from finishing `last - window` to `last` of a pacing unit."""
     longest = 0
@@ -86,7 +87,7 @@ def _period(cells, last, window):
     return longest
 
 
-@njit(cache=True)
+@internal
 def _steady_window(cells, limits: Limits, last):
     """Find the shortest window over which the period was the same twice, or 0.
 
@@ -100,7 +101,7 @@ def _steady_window(cells, limits: Limits, last):
     return 0
 
 
-@njit(cache=True)
+@internal
 def _restart_statistics(cells, cycle):
     for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
         for k in range(unit + at.UNIT_TIME, unit + at.UNIT_SIZE):
@@ -110,12 +111,12 @@ def _restart_statistics(cells, cycle):
         cells[link + at.LINK_VECTORS] = 0
 
 
-@njit(cache=True)
+@internal
 def _is_complete(cells, sample):
     return cells[cells[at.NUM_FINISHERS] + sample] == cells[at.NUM_UNITS]
 
 
-@njit(cache=True)
+@internal
 def _complete_samples(cells, limits: Limits, counted_from, cycle):
     """Note complete samples; returns the status and the cycle from which statistics count."""
     sample = np.int64(cells[at.NUM_SAMPLES])
@@ -132,7 +133,7 @@ def _complete_samples(cells, limits: Limits, counted_from, cycle):
     return RUNNING, counted_from
 
 
-@njit(cache=True)
+@internal
 def _next_event(cells, cycle):
     """Find the first later cycle in which something arrives, or NEVER."""
     link_mask, time_mask = np.int64(cells[at.LINK_MASK]), np.int64(cells[at.TIME_MASK])
@@ -148,7 +149,7 @@ def _next_event(cells, cycle):
     return at.NEVER
 
 
-@njit(cache=True)
+@internal
 def _step(cells, cycle):
     """Simulate one cycle: arrivals, then units and links decide and act."""
     first = cells[at.NEXT]
@@ -169,7 +170,7 @@ def _step(cells, cycle):
     move_vectors(cells, cycle)
 
 
-@njit(cache=True)
+@internal
 def run(cells, limits: Limits):
     """Simulate one decision to its end: status, last cycle + 1, cycle statistics count from."""
     for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
@@ -212,7 +213,7 @@ def run_stack(cells, start, limits: Limits, sites, channels, route_start, links,
         _report(cells, limits, outcome, d, end)
 
 
-@njit(cache=True)
+@internal
 def _report(cells, limits: Limits, outcome, d, end):
     samples = np.int64(cells[at.NUM_SAMPLES])
     window = 2 * max(limits.window_samples, _steady_window(cells, limits, samples - 1))

@@ -7,16 +7,15 @@ FIFO is entered in the calendar, one behind another vector is looked at when it 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from placer.base import inlined_with_runtime
+from placer.base import inlined, internal
 from placer.simulation import records as at
 from placer.simulation.calendar import wake_later, wake_next, wake_now
 
 LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
 
 
-@inlined_with_runtime
+@inlined
 def _request(cells, node):
     """Ask for the link of a node."""
     link = cells[node + at.NODE_LINK]
@@ -29,7 +28,7 @@ def _request(cells, node):
         cells[at.ACTIVE_LINKS_END] = end + 1
 
 
-@inlined_with_runtime
+@inlined
 def _request_head(cells, fifo, node):
     """Ask for every link over which the head of a FIFO, at a node, must be sent."""
     first, end = cells[node + at.NODE_NEXT], cells[node + at.NODE_NEXT_END]
@@ -38,7 +37,7 @@ def _request_head(cells, fifo, node):
         _request(cells, cells[k])
 
 
-@njit(cache=True)
+@internal
 def _request_injection(cells, flow, cycle):
     """Ask for the inject link of a flow if it has a ready head and all credits."""
     if cells[flow + at.FLOW_COUNT] == 0 or cells[flow + at.UNSENT] != 0:
@@ -49,7 +48,7 @@ def _request_injection(cells, flow, cycle):
         _request(cells, cells[flow + at.FLOW_ROOT])
 
 
-@njit(cache=True)
+@internal
 def arrivals(cells, cycle):
     """Make visible what arrives in this cycle: vectors, credits, timers."""
     bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
@@ -81,7 +80,7 @@ def arrivals(cells, cycle):
     cells[bucket] = 0
 
 
-@njit(cache=True)
+@internal
 def _take_credits(cells, sink, number, cycle):
     """Take credits of a sink that have come back to the source of its flow."""
     flow, credits = cells[sink + at.SINK_FLOW], cells[sink + at.SINK_CREDITS]
@@ -91,13 +90,13 @@ def _take_credits(cells, sink, number, cycle):
         _request_injection(cells, flow, cycle)
 
 
-@inlined_with_runtime
+@inlined
 def _place(cells, fifo, number):
     """Return where vector `number` of a FIFO stands."""
     return fifo + at.FIFO_RING + 2 * np.int64(number & cells[at.RING_MASK])
 
 
-@inlined_with_runtime
+@inlined
 def _enter_head(cells, fifo, cycle):
     """Enter in the calendar that the head of a FIFO becomes visible in `cycle`."""
     bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
@@ -106,7 +105,7 @@ def _enter_head(cells, fifo, cycle):
     cells[bucket + number] = fifo
 
 
-@inlined_with_runtime
+@inlined
 def _send(cells, node, arrives):
     """Put a vector on the link of a node."""
     fifo = cells[node + at.NODE_FIFO]
@@ -125,7 +124,7 @@ def _send(cells, node, arrives):
         _enter_head(cells, fifo, arrives)
 
 
-@inlined_with_runtime
+@inlined
 def _has_room(cells, node):
     """Say whether the FIFO behind the link of a node takes one more vector."""
     fifo = cells[node + at.NODE_FIFO]
@@ -133,7 +132,7 @@ def _has_room(cells, node):
     return fifo == at.NONE or occupancy < cells[fifo + at.FIFO_CAPACITY]
 
 
-@inlined_with_runtime
+@inlined
 def _choose(cells, link):
     """Return the address of the request that is granted next, NONE if there is none.
 
@@ -149,7 +148,7 @@ def _choose(cells, link):
     return chosen
 
 
-@inlined_with_runtime
+@inlined
 def _serve(cells, link, leaving_end, cycle):
     """Grant up to `width` requests of a link; returns the end of the list of leaving heads."""
     for _ in range(cells[link + at.LINK_WIDTH]):
@@ -173,7 +172,7 @@ def _serve(cells, link, leaving_end, cycle):
     return leaving_end
 
 
-@njit(cache=True)
+@internal
 def move_vectors(cells, cycle):
     """Let all links decide on the state at the start of the cycle, then sent heads leave."""
     hops_before = np.int64(cells[at.NUM_HOPS])
@@ -197,7 +196,7 @@ def move_vectors(cells, cycle):
     cells[at.NUM_ACTED] += cells[at.NUM_HOPS] - hops_before
 
 
-@inlined_with_runtime
+@inlined
 def _leave_fifo(cells, fifo, cycle):
     """Let the head of a FIFO leave; the vector behind it becomes the head."""
     head = cells[fifo + at.FIFO_HEAD] + 1
@@ -211,7 +210,7 @@ def _leave_fifo(cells, fifo, cycle):
             _enter_head(cells, fifo, arrives)
 
 
-@njit(cache=True)
+@internal
 def _leave_queue(cells, flow, cycle):
     """Pay the credits of an injected head of an output queue, and ask for the next one."""
     head = cells[flow + at.FLOW_HEAD] + 1

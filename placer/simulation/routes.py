@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from placer.base import internal
 from placer.simulation import records as at
 
 
@@ -25,7 +26,7 @@ def tree_sizes(route_start, links, parents, num_mesh_links):
     return max_nodes, max_hops
 
 
-@njit(cache=True)
+@internal
 def load_decision(cells, sites, channels, route_start, links, parents):
     """Write one decision into the cells; `route_start` is one row of `Decisions.route_start`."""
     for u in range(len(sites)):
@@ -51,7 +52,7 @@ def load_decision(cells, sites, channels, route_start, links, parents):
     _list_on_sites(cells, units, at.UNIT_SELF, at.SITE_UNITS, unused)
 
 
-@njit(cache=True)
+@internal
 def _load_tree(cells, flow, root, channel, links, parents):
     """Write the nodes of one flow; `parents` counts from the root."""
     num_mesh = np.int64(cells[at.NUM_MESH_LINKS])
@@ -73,7 +74,7 @@ def _load_tree(cells, flow, root, channel, links, parents):
             cells[parent + at.NODE_NEXT_END] += 1  # counts children until they are listed
 
 
-@njit(cache=True)
+@internal
 def _link_children(cells, num_nodes):
     """List the children of every node; returns the end of the lists."""
     first = np.int64(cells[at.NODES])
@@ -92,7 +93,7 @@ def _link_children(cells, num_nodes):
     return unused
 
 
-@njit(cache=True)
+@internal
 def _list_sinks(cells, num_nodes, unused):
     """List the sinks behind every eject node, and how long their credits travel."""
     first = np.int64(cells[at.NODES])
@@ -114,7 +115,7 @@ def _list_sinks(cells, num_nodes, unused):
     return unused
 
 
-@njit(cache=True)
+@internal
 def _address_agents(cells):
     """Note at every flow and sink which agent acts for its unit."""
     for flow in range(cells[at.FLOWS], cells[at.FLOWS_END], at.FLOW_SIZE):
@@ -123,7 +124,7 @@ def _address_agents(cells):
         cells[sink + at.SINK_AGENT] = cells[cells[sink + at.SINK_UNIT] + at.UNIT_AGENT]
 
 
-@njit(cache=True)
+@internal
 def _list_on_sites(cells, records, owner, field, unused):
     """List records on the site of their owner unit, ascending; returns the end of the lists.
 
