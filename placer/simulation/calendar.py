@@ -33,14 +33,20 @@ def wake_now(cells, agent, cycle):
 
 
 @inlined
+def enter(cells, bucket, entry):
+    """Enter something in a bucket of the calendar."""
+    number = cells[bucket] + 1
+    cells[bucket] = number
+    cells[bucket + number] = entry
+
+
+@inlined
 def wake_later(cells, agent, cycle):
     """Enter an agent, or a flow, for a later cycle within the horizon."""
     if cells[agent + at.WAKE_AT] != cycle:
         cells[agent + at.WAKE_AT] = cycle
         bucket = cells[at.WAKES] + (cycle & cells[at.TIME_MASK]) * cells[at.WAKES_STRIDE]
-        number = cells[bucket] + 1
-        cells[bucket] = number
-        cells[bucket + number] = agent
+        enter(cells, bucket, agent)
 
 
 @inlined
@@ -61,8 +67,8 @@ def push_output(cells, flow, ready):
     cells[tail] = ready
     is_last = tail + 1 == cells[flow + at.FLOW_QUEUE_END]
     cells[flow + at.FLOW_TAIL] = cells[flow + at.FLOW_QUEUE] if is_last else tail + 1
-    count = cells[flow + at.FLOW_COUNT]
-    cells[flow + at.FLOW_COUNT] = count + 1
+    count = cells[flow + at.COUNT]
+    cells[flow + at.COUNT] = count + 1
     if count == 0:
         wake_later(cells, flow, ready)
 

@@ -19,7 +19,7 @@ def _burst(cells, stream):
     flow, sink = cells[stream + at.STREAM_FLOW], cells[stream + at.STREAM_SINK]
     if sink == at.NONE:
         done = np.int64(cells[flow + at.FLOW_TOKEN])
-        available = np.int64(cells[flow + at.FLOW_CAPACITY]) - cells[flow + at.FLOW_COUNT]
+        available = np.int64(cells[flow + at.FLOW_CAPACITY]) - cells[flow + at.COUNT]
     else:
         done = np.int64(cells[sink + at.SINK_TOKEN])
         available = np.int64(cells[sink + at.SINK_ARRIVED])

@@ -14,7 +14,7 @@ from placer.simulation.calendar import close_interval, wake_next
 from placer.simulation.dram import dram_step
 from placer.simulation.measurement import Status
 from placer.simulation.network import arrivals, move_vectors
-from placer.simulation.routes import load_decision
+from placer.simulation.routes import load_decision, load_start
 from placer.simulation.units import compute_step, memory_step
 
 STEADY, CAP, DEADLOCK = int(Status.STEADY), int(Status.CAP), int(Status.DEADLOCK)
@@ -107,8 +107,10 @@ def _restart_statistics(cells, cycle):
         for k in range(unit + at.UNIT_TIME, unit + at.UNIT_SIZE):
             cells[k] = 0
         cells[unit + at.UNIT_TIME_SINCE] = cycle
-    for link in range(cells[at.LINKS], cells[at.LINKS_END], np.int64(cells[at.LINK_SIZE])):
-        cells[link + at.LINK_VECTORS] = 0
+    first = np.int64(cells[at.LINK_OF])
+    for k in range(first, first + cells[at.NUM_LINKS]):
+        if cells[k] != at.NONE:
+            cells[cells[k] + at.LINK_VECTORS] = 0
 
 
 @internal
@@ -203,8 +205,7 @@ def run_stack(cells, start, limits: Limits, sites, channels, route_start, links,
     returned: a Ctrl-C while numba makes a named tuple crashes Python.
     """
     for d in range(len(sites)):
-        for k in range(len(cells)):
-            cells[k] = start[k]
+        load_start(cells, start)
         load_decision(cells, sites[d], channels[d], route_start[d], links, parents)
         status, end, counted_from = run(cells, limits)
         outcome.status[d] = status
@@ -230,5 +231,5 @@ def _report(cells, limits: Limits, outcome, d, end):
         for k in range(4):
             outcome.unit_time[d, u, k] = cells[unit + at.UNIT_TIME + k]
     for k in range(outcome.link_vectors.shape[1]):
-        link = cells[at.LINKS] + k * cells[at.LINK_SIZE]
-        outcome.link_vectors[d, k] = cells[link + at.LINK_VECTORS]
+        link = cells[cells[at.LINK_OF] + k]
+        outcome.link_vectors[d, k] = cells[link + at.LINK_VECTORS] if link != at.NONE else 0

@@ -43,7 +43,7 @@ def _missing(cells, unit, is_release, releases):
         for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):
             flow = cells[k]
             number = _num_outputs(cells, flow, releases)
-            if number + cells[flow + at.FLOW_COUNT] > cells[flow + at.FLOW_CAPACITY]:
+            if number + cells[flow + at.COUNT] > cells[flow + at.FLOW_CAPACITY]:
                 return BLOCKED
     return BUSY
 
@@ -169,7 +169,7 @@ def _choose_read(cells, site):
         unit = cells[flow + at.FLOW_SOURCE]
         if cells[flow + at.FLOW_SAMPLE] >= cells[unit + at.UNIT_WRITTEN]:
             continue
-        if cells[flow + at.FLOW_COUNT] >= cells[flow + at.FLOW_CAPACITY]:
+        if cells[flow + at.COUNT] >= cells[flow + at.FLOW_CAPACITY]:
             cells[unit + at.UNIT_COULD_ACT] |= COULD_READ_WITH_ROOM
             continue
         cells[unit + at.UNIT_COULD_ACT] |= COULD_USE_PORT
