@@ -13,7 +13,7 @@ from placer.simulation import records as at
 from placer.simulation.calendar import close_interval, wake_next
 from placer.simulation.dram import dram_step
 from placer.simulation.measurement import Status
-from placer.simulation.network import arrivals, move_vectors
+from placer.simulation.network import arrivals, has_requests, move_vectors
 from placer.simulation.routes import load_decision, load_start
 from placer.simulation.units import compute_step, memory_step
 
@@ -185,7 +185,7 @@ def run(cells, limits: Limits):
             return status, cycle + 1, counted_from
         is_idle = cells[at.NUM_ACTED] == 0
         nobody_acts = cells[at.NEXT_END] == cells[at.NEXT]
-        nothing_waits = cells[at.ACTIVE_LINKS_END] == cells[at.ACTIVE_LINKS]
+        nothing_waits = not has_requests(cells)
         if is_idle or (nobody_acts and nothing_waits):
             later = _next_event(cells, cycle)
             if later == at.NEVER:

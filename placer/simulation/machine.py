@@ -109,6 +109,7 @@ def _start_shapes(fabric: Fabric, netlist: Netlist, max_samples: int) -> dict[st
         "sites": (topology.num_sites, at.SITE_SIZE, at.SITES, at.SITES_END),
         "streams": (num_streams, at.STREAM_SIZE, at.STREAMS, at.STREAMS_END),
         "dram": (1, at.DRAM_SIZE, at.DRAM),
+        "open": (1, at.LINE, at.OPEN),
         "channels": (fabric.dram.channels, 1, at.CHANNELS, at.CHANNELS_END),
         "finishers": (max_samples, 1, at.NUM_FINISHERS),
         "widths": (topology.num_links, 1, at.WIDTHS),
@@ -130,7 +131,9 @@ def _later_shapes(
     buckets = _ring(_longest_delay(fabric, netlist, max_hops) + 1)
     used_fifos, used_links = min(num_fifos, max_nodes), min(topology.num_links, max_nodes)
     return {
-        "active_links": (used_links, 1, at.ACTIVE_LINKS),
+        "injects": (used_links + 1, 1, at.INJECTS),
+        "meshes": (used_links + 1, 1, at.MESHES),
+        "ejects": (used_links + 1, 1, at.EJECTS),
         "leaving": (used_fifos + num_flows + 1, 1, at.LEAVING),
         "now": (num_agents, 1, at.NOW),
         "next": (num_agents, 1, at.NEXT),
@@ -144,7 +147,7 @@ def _later_shapes(
         "lists": (max_nodes + 2 * num_sinks + num_flows + num_units, 1, at.LISTS),
         "arena": (_arena_cells(fabric, max_nodes, used_links, used_fifos), 1, at.ARENA),
         # Buckets of the calendar.
-        "heads": (link_buckets, 1 + used_fifos, at.HEADS, at.NONE, at.HEADS_STRIDE),
+        "heads": (link_buckets, 2 + used_fifos, at.HEADS, at.NONE, at.HEADS_STRIDE),
         "ejected": (link_buckets, 1 + num_eject, at.EJECTED, at.NONE, at.EJECTED_STRIDE),
         "credits": (buckets, 1 + 2 * num_sinks, at.CREDITS, at.NONE, at.CREDITS_STRIDE),
         "wakes": (buckets, 1 + num_agents + num_flows, at.WAKES, at.NONE, at.WAKES_STRIDE),
@@ -200,7 +203,9 @@ def _streams(netlist: Netlist) -> list[tuple[int, int, int]]:
 def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int) -> None:
     """Set what is no table: lists that are empty, constants of the fabric, masks of rings."""
     values = {
-        at.ACTIVE_LINKS_END: tables["active_links"].first,
+        at.INJECTS_END: tables["injects"].first,
+        at.MESHES_END: tables["meshes"].first,
+        at.EJECTS_END: tables["ejects"].first,
         at.NOW_END: tables["now"].first,
         at.NEXT_END: tables["next"].first,
         at.NUM_UNITS: tables["units"].number,
@@ -331,5 +336,6 @@ def _fill_fabric(cells: Cells, fabric: Fabric, t: _Tables) -> None:
     is_memory = topology.site_kind == SiteKind.MEMORY
     t["dram"].fill(cells, {at.KIND: at.DRAM_AGENT})
     t["sites"].fill(cells, {at.KIND: np.where(is_memory, at.MEMORY_SITE, at.OTHER_SITE)})
+    t["open"].fill(cells, {at.FIFO_CAPACITY: 1})
     t["widths"].fill(cells, {0: topology.link_width})
     t["latencies"].fill(cells, {0: topology.link_cycles})

@@ -24,19 +24,20 @@ def _request(cells, node, source):
     cells[place] = node
     cells[place + 1] = source
     cells[link + at.LINK_NUM_REQUESTS] = num + 1
-    if num == 0:
-        end = cells[at.ACTIVE_LINKS_END]
-        cells[end] = link
-        cells[at.ACTIVE_LINKS_END] = end + 1
+    list_end = cells[link + at.LINK_ACTIVE_END]
+    end = cells[list_end]
+    cells[end] = link
+    cells[list_end] = end + (1 if num == 0 else 0)
 
 
 @inlined
-def _request_head(cells, fifo, node):
-    """Ask for every link over which the head of a FIFO must be sent, from a node to the last."""
+def _request_head(cells, fifo):
+    """Ask for every link over which the head of a FIFO must be sent."""
+    node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])]
     copies = 1
     while not cells[node + at.NODE_KEY] & at.IS_LAST:
         _request(cells, node, fifo)
-        node += at.NODE_SIZE
+        node = np.uint32(node + at.NODE_SIZE)
         copies += 1
     _request(cells, node, fifo)
     cells[fifo + at.UNSENT] = copies
@@ -58,8 +59,7 @@ def arrivals(cells, cycle):
     """Make visible what arrives in this cycle: vectors, credits, timers."""
     bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
     for k in range(bucket + 1, bucket + 1 + cells[bucket]):
-        fifo = cells[k]
-        _request_head(cells, fifo, np.int64(cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])]))
+        _request_head(cells, cells[k])
     cells[bucket] = 0
 
     bucket = cells[at.EJECTED] + (cycle & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
@@ -105,30 +105,33 @@ def _take_credits(cells, sink, number, cycle):
 
 
 @inlined
-def _send(cells, node, fifo, arrives):
-    """Put a vector on the link of a node."""
-    following = cells[node + at.NODE_NEXT]
-    if fifo == at.NONE:
-        bucket = cells[at.EJECTED] + (arrives & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
-        enter(cells, bucket, following)
-        return
-    count = np.int64(cells[fifo + at.COUNT])
+def _enter_head(cells, fifo, cycle, is_entered):
+    """Enter in the calendar that the head of a FIFO becomes visible; without a branch."""
+    bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
+    number = cells[bucket]
+    cells[bucket + 1 + np.int64(number)] = fifo
+    cells[bucket] = number + (1 if is_entered else 0)
+
+
+@inlined
+def _send(cells, node, arrives):
+    """Put a vector on the link of a node, into the FIFO behind it."""
+    fifo = cells[node + at.NODE_FIFO]
+    count = cells[fifo + at.COUNT]
+    tail = cells[fifo + at.HEAD] + 2 * np.int64(count)
     end = 2 * np.int64(cells[fifo + at.FIFO_CAPACITY])
-    tail = cells[fifo + at.HEAD] + 2 * count
-    tail = tail - end if tail >= end else tail
-    cells[fifo + at.FIFO_RING + tail] = following
-    cells[fifo + at.FIFO_RING + tail + 1] = arrives
+    place = np.uint32(fifo + at.FIFO_RING + (tail - end if tail >= end else tail))
+    cells[place] = cells[node + at.NODE_NEXT]
+    cells[place + 1] = arrives
     cells[fifo + at.COUNT] = count + 1
-    if count == 0:
-        bucket = cells[at.HEADS] + (arrives & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
-        enter(cells, bucket, fifo)
+    _enter_head(cells, fifo, arrives, count == 0)
 
 
 @inlined
 def _has_room(cells, node):
-    """Say whether the FIFO behind the link of a node takes one more vector; NONE (0) always does."""
+    """Say whether what is behind the link of a node takes one more vector."""
     fifo = cells[node + at.NODE_FIFO]
-    return fifo == at.NONE or cells[fifo + at.COUNT] < cells[fifo + at.FIFO_CAPACITY]
+    return cells[fifo + at.COUNT] < cells[fifo + at.FIFO_CAPACITY]
 
 
 @inlined
@@ -138,70 +141,114 @@ def _choose(cells, link, num):
     `key - after` is unsigned and wraps around: flows below `after` come last.
     """
     first, after = link + at.LINK_REQUESTS, cells[link + at.LINK_AFTER]
-    if num == 1:
-        return first if _has_room(cells, cells[first]) else at.NONE
-    chosen, best = at.NONE, LAST_TURN
-    for k in range(first, first + 2 * num, 2):
+    chosen, best = np.uint32(at.NONE), LAST_TURN
+    for k in range(first, first + 2 * np.int64(num), 2):
         node = cells[k]
         turn = cells[node + at.NODE_KEY] - after
         if turn < best and _has_room(cells, node):
-            chosen, best = k, turn
+            chosen, best = np.uint32(k), turn
     return chosen
 
 
 @inlined
+def _take_request(cells, link, place, num, leaving_end):
+    """Take a granted request off the list of its link; returns the end of the leaving heads.
+
+    The place behind the last leaving head is written in any case, and counts if all copies are sent.
+    """
+    node, source = cells[place], cells[place + 1]
+    last = link + at.LINK_REQUESTS + 2 * np.int64(num - 1)
+    cells[place], cells[place + 1] = cells[last], cells[last + 1]
+    cells[link + at.LINK_NUM_REQUESTS] = num - 1
+    cells[link + at.LINK_AFTER] = cells[node + at.NODE_KEY] + 2  # a turn of -1 would never come
+    unsent = cells[source + at.UNSENT] - 1
+    cells[source + at.UNSENT] = unsent
+    cells[leaving_end] = source
+    return np.uint32(leaving_end + (1 if unsent == 0 else 0))
+
+
+@inlined
 def _serve(cells, link, leaving_end, cycle):
-    """Grant up to `width` requests of a link; returns the end of the list of leaving heads."""
-    num = np.int64(cells[link + at.LINK_NUM_REQUESTS])
-    granted = 0
-    width = min(np.int64(cells[link + at.LINK_WIDTH]), num)
+    """Grant requests of an inject or mesh link; returns the end of the leaving heads."""
+    num = cells[link + at.LINK_NUM_REQUESTS]
     arrives = cycle + cells[link + at.LINK_CYCLES]
-    while granted < width:
-        chosen = _choose(cells, link, num)
-        if chosen == at.NONE:
+    if num == 1:  # most often; `_choose` would find the same
+        place = np.uint32(link + at.LINK_REQUESTS)
+        node = cells[place]
+        if _has_room(cells, node):
+            leaving_end = _take_request(cells, link, place, num, leaving_end)
+            _send(cells, node, arrives)
+        return leaving_end
+    for _ in range(min(num, cells[link + at.LINK_WIDTH])):
+        place = _choose(cells, link, num)
+        if place == at.NONE:
             break
-        node, source = cells[chosen], cells[chosen + 1]
-        num -= 1
-        granted += 1
-        last = link + at.LINK_REQUESTS + 2 * num
-        cells[chosen] = cells[last]
-        cells[chosen + 1] = cells[last + 1]
-        cells[link + at.LINK_AFTER] = cells[node + at.NODE_KEY] + 2  # a turn of -1 would never come
-        _send(cells, node, cells[node + at.NODE_FIFO], arrives)
-        unsent = cells[source + at.UNSENT] - 1
-        cells[source + at.UNSENT] = unsent
-        cells[leaving_end] = source
-        leaving_end += 1 if unsent == 0 else 0
-    cells[link + at.LINK_NUM_REQUESTS] = num
-    cells[link + at.LINK_VECTORS] += granted
-    return leaving_end, granted, num
+        node = cells[place]
+        leaving_end = _take_request(cells, link, place, num, leaving_end)
+        _send(cells, node, arrives)
+        num = np.uint32(num - 1)
+    return leaving_end
+
+
+@inlined
+def _serve_eject(cells, link, leaving_end, cycle):
+    """Grant requests of an eject link, behind which there is always room."""
+    num = cells[link + at.LINK_NUM_REQUESTS]
+    arrives = cycle + cells[link + at.LINK_CYCLES]
+    bucket = cells[at.EJECTED] + (arrives & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
+    for _ in range(min(num, cells[link + at.LINK_WIDTH])):
+        place = np.uint32(link + at.LINK_REQUESTS) if num == 1 else _choose(cells, link, num)
+        enter(cells, bucket, cells[cells[place] + at.NODE_NEXT])
+        leaving_end = _take_request(cells, link, place, num, leaving_end)
+        num = np.uint32(num - 1)
+    return leaving_end
+
+
+@inlined
+def _serve_list(cells, first, serve, leaving_end, cycle):
+    """Let the active links of a list (header fields: start, end) grant; keep those with requests."""
+    kept, hops = cells[first], np.int64(0)
+    for k in range(cells[first], cells[first + 1]):
+        link = cells[k]
+        before = np.int64(cells[link + at.LINK_NUM_REQUESTS])
+        leaving_end = serve(cells, link, leaving_end, cycle)
+        waiting = cells[link + at.LINK_NUM_REQUESTS]
+        hops += before - waiting
+        cells[link + at.LINK_VECTORS] += before - waiting
+        cells[kept] = link
+        kept = np.uint32(kept + (1 if waiting else 0))
+    cells[first + 1] = kept
+    cells[at.NUM_ACTED] += hops
+    cells[at.NUM_HOPS] += hops
+    return leaving_end
+
+
+@internal
+def _serve_injects(cells, leaving_end, cycle):
+    return _serve_list(cells, at.INJECTS, _serve, leaving_end, cycle)
+
+
+@internal
+def _serve_meshes(cells, leaving_end, cycle):
+    return _serve_list(cells, at.MESHES, _serve, leaving_end, cycle)
+
+
+@internal
+def _serve_ejects(cells, leaving_end, cycle):
+    return _serve_list(cells, at.EJECTS, _serve_eject, leaving_end, cycle)
 
 
 @internal
 def move_vectors(cells, cycle):
     """Let all links decide on the state at the start of the cycle, then sent heads leave."""
-    first_leaving = np.int64(cells[at.LEAVING])
-    leaving_end, hops = first_leaving, np.int64(0)
-    position, end = np.int64(cells[at.ACTIVE_LINKS]), np.int64(cells[at.ACTIVE_LINKS_END])
-    while position < end:
-        link = np.int64(cells[position])
-        leaving_end, granted, waiting = _serve(cells, link, leaving_end, cycle)
-        hops += granted
-        if waiting != 0:
-            position += 1
-        else:
-            end -= 1
-            cells[position] = cells[end]
-    cells[at.ACTIVE_LINKS_END] = end
-    flows_end = cells[at.FLOWS_END]
-    for k in range(first_leaving, leaving_end):
-        source = cells[k]
-        if source >= flows_end:
-            _leave_fifo(cells, source, cycle)
-        else:
-            _leave_queue(cells, source, cycle)
-    cells[at.NUM_ACTED] += hops
-    cells[at.NUM_HOPS] += hops
+    leaving = cells[at.LEAVING]
+    flows_end = _serve_injects(cells, leaving, cycle)
+    fifos_end = _serve_meshes(cells, flows_end, cycle)
+    fifos_end = _serve_ejects(cells, fifos_end, cycle)
+    for k in range(leaving, flows_end):
+        _leave_queue(cells, cells[k], cycle)
+    for k in range(flows_end, fifos_end):
+        _leave_fifo(cells, cells[k], cycle)
 
 
 @inlined
@@ -210,16 +257,10 @@ def _leave_fifo(cells, fifo, cycle):
     count = cells[fifo + at.COUNT] - 1
     cells[fifo + at.COUNT] = count
     head = cells[fifo + at.HEAD] + 2
-    head = 0 if head == 2 * cells[fifo + at.FIFO_CAPACITY] else head
+    head = np.uint32(0 if head == 2 * cells[fifo + at.FIFO_CAPACITY] else head)
     cells[fifo + at.HEAD] = head
-    if count != 0:
-        place = fifo + at.FIFO_RING + np.int64(head)
-        arrives = cells[place + 1]
-        if arrives <= cycle + 1:
-            _request_head(cells, fifo, np.int64(cells[place]))
-        else:
-            bucket = cells[at.HEADS] + (arrives & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
-            enter(cells, bucket, fifo)
+    arrives = np.int64(cells[fifo + at.FIFO_RING + 1 + np.int64(head)])
+    _enter_head(cells, fifo, max(arrives, cycle + 1), count != 0)
 
 
 @internal
@@ -241,3 +282,10 @@ def _leave_queue(cells, flow, cycle):
             wake_later(cells, flow, ready)
         else:
             _request_injection(cells, flow, cycle + 1)
+
+
+@inlined
+def has_requests(cells):
+    """Say whether a vector waits for a link."""
+    injects, meshes = cells[at.INJECTS_END] - cells[at.INJECTS], cells[at.MESHES_END] - cells[at.MESHES]
+    return injects + meshes + (cells[at.EJECTS_END] - cells[at.EJECTS]) > 0

@@ -39,7 +39,7 @@ LINE = 16  # cells of a cache line
     CREDITS, CREDITS_STRIDE,  # pairs: sink, number
     WAKES, WAKES_STRIDE,  # agents, and flows whose head becomes ready
     NUM_FINISHERS,  # list: units that have finished a sample
-    ACTIVE_LINKS, ACTIVE_LINKS_END,
+    INJECTS, INJECTS_END, MESHES, MESHES_END, EJECTS, EJECTS_END,  # lists: links with requests
     LEAVING,  # list: FIFOs and flows whose head has been sent in this cycle
     NOW, NOW_END,  # list: agents to look at in this cycle
     NEXT, NEXT_END,  # list: agents to look at in the next cycle
@@ -53,8 +53,9 @@ LINE = 16  # cells of a cache line
     NODE_OF, CHILD_OF, HOPS_OF,  # lists, scratch: by position in a route
     LISTS,  # lists of sinks, and of what is on each site
     ARENA,  # nodes, links and FIFOs
+    OPEN,  # what stands behind all eject links: a FIFO that is always empty
     HEADER_END,
-) = range(1, 59)  # fmt: skip
+) = range(1, 64)  # fmt: skip
 
 # What can be woken begins with its kind; flows are known by their handle.
 KIND = 0
@@ -155,8 +156,9 @@ SITE_SIZE = LINE
     LINK_VECTORS,  # sent since the statistics began
     LINK_WIDTH,
     LINK_CYCLES,
+    LINK_ACTIVE_END,  # field of the header with the end of the list it is in when active
     LINK_REQUESTS,  # to the end, in no order, pairs: node that asks, flow or FIFO its vector is in
-) = range(6)
+) = range(7)
 
 FIFO_CAPACITY = 3
 FIFO_RING = 4  # to the end, pairs: node where the vector goes next, cycle it becomes visible
@@ -164,7 +166,7 @@ FIFO_RING = 4  # to the end, pairs: node where the vector goes next, cycle it be
 (
     NODE_KEY,  # flow, plus one for the last of the nodes that follow the same node
     NODE_LINK,
-    NODE_FIFO,  # FIFO behind the link, NONE behind an eject link
+    NODE_FIFO,  # FIFO behind the link, OPEN behind an eject link
     NODE_NEXT,  # first node that follows; behind an eject link: sink, or a list of them
     NODE_SIZE,
 ) = range(5)

@@ -99,14 +99,16 @@ def _place_links(cells, unused):
         cells[link_of + k] = link
         cells[link + at.LINK_WIDTH] = cells[cells[at.WIDTHS] + k]
         cells[link + at.LINK_CYCLES] = cycles
+        far_end = at.INJECTS_END if k < first_eject else at.EJECTS_END
+        cells[link + at.LINK_ACTIVE_END] = at.MESHES_END if k < num_mesh else far_end
         capacity = cycles + cells[at.FIFO_VECTORS]
         for place in range(fifo_of + k * num_channels, fifo_of + (k + 1) * num_channels):
-            if k < first_eject and cells[place]:
+            if k >= first_eject:
+                cells[place] = cells[at.OPEN]
+            elif cells[place]:
                 fifo, unused = _place_record(cells, at.FIFO_RING + 2 * capacity, unused)
                 cells[place] = fifo
                 cells[fifo + at.FIFO_CAPACITY] = capacity
-            else:
-                cells[place] = at.NONE
     return (unused + at.LINE - 1) // at.LINE * at.LINE
 
 
