@@ -16,31 +16,47 @@ LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
 
 
 @inlined
-def _request(cells, node, source):
-    """Ask for the link of a node, for the head of a flow or FIFO."""
-    link = cells[node + at.NODE_LINK]
+def _add_request(cells, link, node, source):
+    """Ask for the link of a node, for the head of a flow or FIFO; returns 1 if it is the first."""
     num = cells[link + at.LINK_NUM_REQUESTS]
     place = link + 2 * np.int64(num) + at.LINK_REQUESTS
     cells[place] = node
     cells[place + 1] = source
     cells[link + at.LINK_NUM_REQUESTS] = num + 1
-    list_end = cells[link + at.LINK_ACTIVE_END]
-    end = cells[list_end]
-    cells[end] = link
-    cells[list_end] = end + (1 if num == 0 else 0)
+    return np.uint32(1 if num == 0 else 0)
 
 
 @inlined
-def _request_head(cells, fifo):
-    """Ask for every link over which the head of a FIFO must be sent."""
-    node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])]
-    copies = 1
-    while not cells[node + at.NODE_KEY] & at.IS_LAST:
-        _request(cells, node, fifo)
-        node = np.uint32(node + at.NODE_SIZE)
-        copies += 1
-    _request(cells, node, fifo)
-    cells[fifo + at.UNSENT] = copies
+def _request(cells, node, source, meshes_end, ejects_end):
+    """Ask for a mesh or eject link; returns the ends of the lists of active ones.
+
+    The link is written behind both lists, and counts where it belongs if it was not active.
+    """
+    link = cells[node + at.NODE_LINK]
+    is_new = _add_request(cells, link, node, source)
+    is_eject = cells[link + at.LINK_IS_EJECT]
+    cells[meshes_end] = link
+    cells[ejects_end] = link
+    return np.uint32(meshes_end + (is_new & ~is_eject)), np.uint32(ejects_end + (is_new & is_eject))
+
+
+@internal
+def _request_heads(cells, cycle):
+    """Ask for every link over which heads of FIFOs must be sent that become visible now."""
+    bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
+    meshes, ejects = cells[at.MESHES_END], cells[at.EJECTS_END]
+    for k in range(bucket + 1, bucket + 1 + cells[bucket]):
+        fifo = cells[np.uint32(k)]
+        node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])]
+        copies = 1
+        while not cells[node + at.NODE_KEY] & at.IS_LAST:
+            meshes, ejects = _request(cells, node, fifo, meshes, ejects)
+            node = np.uint32(node + at.NODE_SIZE)
+            copies += 1
+        meshes, ejects = _request(cells, node, fifo, meshes, ejects)
+        cells[fifo + at.UNSENT] = copies
+    cells[at.MESHES_END], cells[at.EJECTS_END] = meshes, ejects
+    cells[bucket] = 0
 
 
 @internal
@@ -51,16 +67,16 @@ def _request_injection(cells, flow, cycle):
     is_ready = cells[cells[flow + at.HEAD]] <= cycle
     if is_ready and cells[flow + at.FLOW_SINKS_WITHOUT_CREDIT] == 0:
         cells[flow + at.UNSENT] = 1
-        _request(cells, cells[flow + at.FLOW_ROOT], flow)
+        root, end = cells[flow + at.FLOW_ROOT], cells[at.INJECTS_END]
+        link = cells[root + at.NODE_LINK]
+        cells[end] = link
+        cells[at.INJECTS_END] = end + _add_request(cells, link, root, flow)
 
 
 @internal
 def arrivals(cells, cycle):
     """Make visible what arrives in this cycle: vectors, credits, timers."""
-    bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
-    for k in range(bucket + 1, bucket + 1 + cells[bucket]):
-        _request_head(cells, cells[k])
-    cells[bucket] = 0
+    _request_heads(cells, cycle)
 
     bucket = cells[at.EJECTED] + (cycle & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
     for k in range(bucket + 1, bucket + 1 + cells[bucket]):
@@ -247,20 +263,28 @@ def move_vectors(cells, cycle):
     fifos_end = _serve_ejects(cells, fifos_end, cycle)
     for k in range(leaving, flows_end):
         _leave_queue(cells, cells[k], cycle)
-    for k in range(flows_end, fifos_end):
-        _leave_fifo(cells, cells[k], cycle)
+    _leave_fifos(cells, flows_end, fifos_end, cycle + 1)
 
 
-@inlined
-def _leave_fifo(cells, fifo, cycle):
-    """Let the head of a FIFO leave; the vector behind it becomes the head."""
-    count = cells[fifo + at.COUNT] - 1
-    cells[fifo + at.COUNT] = count
-    head = cells[fifo + at.HEAD] + 2
-    head = np.uint32(0 if head == 2 * cells[fifo + at.FIFO_CAPACITY] else head)
-    cells[fifo + at.HEAD] = head
-    arrives = np.int64(cells[fifo + at.FIFO_RING + 1 + np.int64(head)])
-    _enter_head(cells, fifo, max(arrives, cycle + 1), count != 0)
+@internal
+def _leave_fifos(cells, first, end, following):
+    """Let heads of FIFOs leave; the vectors behind them become heads in the following cycle."""
+    bucket = cells[at.HEADS] + (following & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
+    visible = np.uint32(bucket + 1 + cells[bucket])
+    for k in range(first, end):
+        fifo = cells[k]
+        count = cells[fifo + at.COUNT] - 1
+        cells[fifo + at.COUNT] = count
+        head = cells[fifo + at.HEAD] + 2
+        head = np.uint32(0 if head == 2 * cells[fifo + at.FIFO_CAPACITY] else head)
+        cells[fifo + at.HEAD] = head
+        arrives = cells[fifo + at.FIFO_RING + 1 + np.int64(head)]  # in the past if the FIFO is empty
+        if arrives > following:
+            _enter_head(cells, fifo, arrives, True)
+        else:
+            cells[visible] = fifo
+            visible = np.uint32(visible + (1 if count != 0 else 0))
+    cells[bucket] = visible - bucket - 1
 
 
 @internal

@@ -156,7 +156,7 @@ SITE_SIZE = LINE
     LINK_VECTORS,  # sent since the statistics began
     LINK_WIDTH,
     LINK_CYCLES,
-    LINK_ACTIVE_END,  # field of the header with the end of the list it is in when active
+    LINK_IS_EJECT,
     LINK_REQUESTS,  # to the end, in no order, pairs: node that asks, flow or FIFO its vector is in
 ) = range(7)
 

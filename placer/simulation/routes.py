@@ -99,8 +99,7 @@ def _place_links(cells, unused):
         cells[link_of + k] = link
         cells[link + at.LINK_WIDTH] = cells[cells[at.WIDTHS] + k]
         cells[link + at.LINK_CYCLES] = cycles
-        far_end = at.INJECTS_END if k < first_eject else at.EJECTS_END
-        cells[link + at.LINK_ACTIVE_END] = at.MESHES_END if k < num_mesh else far_end
+        cells[link + at.LINK_IS_EJECT] = 1 if k >= first_eject else 0
         capacity = cycles + cells[at.FIFO_VECTORS]
         for place in range(fifo_of + k * num_channels, fifo_of + (k + 1) * num_channels):
             if k >= first_eject:
