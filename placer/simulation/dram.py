@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placer.base import internal
+from placer.base import inlined, internal
 from placer.simulation import records as at
 from placer.simulation.calendar import account, finish_sample, push_output, return_credits, wake_later, wake_next
 from placer.simulation.network import LAST_TURN
@@ -13,7 +13,7 @@ from placer.simulation.units import BLOCKED, BUSY, PORT_WAIT, STARVED, slowest_i
 NOT_SEEN = 1 << 8  # a port unit none of whose streams has been looked at
 
 
-@internal
+@inlined
 def _burst(cells, stream):
     """Return the vectors that a DRAM stream requests now, 0 if it requests nothing."""
     flow, sink = cells[stream + at.STREAM_FLOW], cells[stream + at.STREAM_SINK]
@@ -51,7 +51,7 @@ def dram_step(cells, cycle):
             wake_next(cells, dram, cycle)
 
 
-@internal
+@inlined
 def _choose_stream(cells, cycle):
     """Choose the stream that is granted the next burst, or NONE."""
     chosen, best = at.NONE, LAST_TURN

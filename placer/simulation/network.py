@@ -59,7 +59,7 @@ def _request_heads(cells, cycle):
     cells[bucket] = 0
 
 
-@internal
+@inlined
 def _request_injection(cells, flow, cycle):
     """Ask for the inject link of a flow if it has a ready head and all credits."""
     if cells[flow + at.COUNT] == 0 or cells[flow + at.UNSENT] != 0:
@@ -287,7 +287,7 @@ def _leave_fifos(cells, first, end, following):
     cells[bucket] = visible - bucket - 1
 
 
-@internal
+@inlined
 def _leave_queue(cells, flow, cycle):
     """Pay the credits of an injected head of an output queue, and ask for the next one."""
     head = cells[flow + at.HEAD] + 1
