@@ -13,7 +13,7 @@ from placer.simulation import records as at
 from placer.simulation.calendar import close_interval, wake_next
 from placer.simulation.dram import dram_step
 from placer.simulation.measurement import Status
-from placer.simulation.network import arrivals, has_requests, move_vectors
+from placer.simulation.network import arrivals, has_heads, has_requests, move_vectors
 from placer.simulation.routes import load_decision, load_start
 from placer.simulation.units import compute_step, memory_step
 
@@ -142,7 +142,7 @@ def _next_event(cells, cycle):
     for later in range(cycle + 1, cycle + 2 + max(link_mask, time_mask)):
         bucket, link_bucket = later & time_mask, later & link_mask
         if (
-            cells[cells[at.HEADS] + link_bucket * cells[at.HEADS_STRIDE]]
+            has_heads(cells, later)
             or cells[cells[at.EJECTED] + link_bucket * cells[at.EJECTED_STRIDE]]
             or cells[cells[at.CREDITS] + bucket * cells[at.CREDITS_STRIDE]]
             or cells[cells[at.WAKES] + bucket * cells[at.WAKES_STRIDE]]

@@ -134,7 +134,8 @@ def _later_shapes(
         "injects": (used_links + 1, 1, at.INJECTS),
         "meshes": (used_links + 1, 1, at.MESHES),
         "ejects": (used_links + 1, 1, at.EJECTS),
-        "leaving": (used_fifos + num_flows + 1, 1, at.LEAVING),
+        "alone": (used_fifos + 1, 1, at.ALONE),
+        "leaving": (num_flows, 1, at.LEAVING),
         "now": (num_agents, 1, at.NOW),
         "next": (num_agents, 1, at.NEXT),
         "queues": (queue_places, 1),  # rings of all output queues
@@ -147,7 +148,7 @@ def _later_shapes(
         "lists": (max_nodes + 2 * num_sinks + num_flows + num_units, 1, at.LISTS),
         "arena": (_arena_cells(fabric, max_nodes, used_links, used_fifos), 1, at.ARENA),
         # Buckets of the calendar.
-        "heads": (link_buckets, 2 + used_fifos, at.HEADS, at.NONE, at.HEADS_STRIDE),
+        "heads": (at.NUM_WAYS * link_buckets, 2 + used_fifos, at.HEADS, at.NONE, at.HEADS_STRIDE),
         "ejected": (link_buckets, 1 + num_eject, at.EJECTED, at.NONE, at.EJECTED_STRIDE),
         "credits": (buckets, 1 + 2 * num_sinks, at.CREDITS, at.NONE, at.CREDITS_STRIDE),
         "wakes": (buckets, 1 + num_agents + num_flows, at.WAKES, at.NONE, at.WAKES_STRIDE),
@@ -206,6 +207,8 @@ def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int
         at.INJECTS_END: tables["injects"].first,
         at.MESHES_END: tables["meshes"].first,
         at.EJECTS_END: tables["ejects"].first,
+        at.ALONE_END: tables["alone"].first,
+        at.LEAVING_END: tables["leaving"].first,
         at.NOW_END: tables["now"].first,
         at.NEXT_END: tables["next"].first,
         at.NUM_UNITS: tables["units"].number,
@@ -221,7 +224,7 @@ def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int
         at.MAX_SAMPLES: max_samples,
         at.FIFO_VECTORS: fabric.link.fifo_vectors,
         at.MAX_HEADS: _max_heads(fabric),
-        at.LINK_MASK: tables["heads"].number - 1,
+        at.LINK_MASK: tables["ejected"].number - 1,
         at.TIME_MASK: tables["credits"].number - 1,
     }
     cells[list(values)] = list(values.values())

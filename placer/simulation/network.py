@@ -16,6 +16,71 @@ LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
 
 
 @inlined
+def _enter_head(cells, fifo, following, cycle, is_entered):
+    """Enter in the calendar that the head of a FIFO, on its way to nodes, becomes visible; no branch."""
+    row = (following & at.WAY_MASK) * (np.int64(cells[at.LINK_MASK]) + 1) + (cycle & cells[at.LINK_MASK])
+    bucket = np.uint32(cells[at.HEADS] + row * cells[at.HEADS_STRIDE])
+    number = cells[bucket]
+    cells[bucket + 1 + np.int64(number)] = fifo
+    cells[bucket] = number + (1 if is_entered else 0)
+
+
+@inlined
+def _head_bucket(cells, way, cycle):
+    """Return the bucket of heads that become visible now and leave in a way."""
+    row = way * (np.int64(cells[at.LINK_MASK]) + 1) + (cycle & cells[at.LINK_MASK])
+    return np.uint32(cells[at.HEADS] + row * cells[at.HEADS_STRIDE])
+
+
+@inlined
+def _send(cells, node, arrives):
+    """Put a vector on the link of a node, into the FIFO behind it."""
+    fifo = cells[node + at.NODE_FIFO]
+    following = cells[node + at.NODE_NEXT]
+    count = cells[fifo + at.COUNT]
+    tail = cells[fifo + at.HEAD] + 2 * np.int64(count)
+    end = 2 * np.int64(cells[fifo + at.FIFO_CAPACITY])
+    place = np.uint32(fifo + at.FIFO_RING + (tail - end if tail >= end else tail))
+    cells[place] = following
+    cells[place + 1] = arrives
+    cells[fifo + at.COUNT] = count + 1
+    _enter_head(cells, fifo, following, arrives, count == 0)
+
+
+@inlined
+def _eject(cells, node, arrives):
+    """Put a vector on the eject link of a node."""
+    bucket = cells[at.EJECTED] + (arrives & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
+    enter(cells, bucket, cells[node + at.NODE_NEXT])
+
+
+@inlined
+def _leave(cells, fifo, cycle):
+    """Let the head of a FIFO leave; the vector behind it becomes the head in the next cycle.
+
+    Its place is free then too: `_has_room` sees in which cycle the last head has left.
+    """
+    count = cells[fifo + at.COUNT] - 1
+    cells[fifo + at.COUNT] = count
+    cells[fifo + at.UNSENT] = at.NEVER - cycle
+    head = cells[fifo + at.HEAD] + 2
+    head = np.uint32(0 if head == 2 * cells[fifo + at.FIFO_CAPACITY] else head)
+    cells[fifo + at.HEAD] = head
+    place = fifo + at.FIFO_RING + np.int64(head)
+    more = np.int64(cells[place + 1]) - (cycle + 1)  # cycles until it is visible, at least one
+    visible = cycle + 1 + (more & ~(more >> 63))
+    _enter_head(cells, fifo, cells[place], visible, count != 0)
+
+
+@inlined
+def _has_room(cells, node, cycle):
+    """Say whether what is behind the link of a node takes one more vector."""
+    fifo = cells[node + at.NODE_FIFO]
+    leaves_now = 1 if cells[fifo + at.UNSENT] == at.NEVER - cycle else 0
+    return cells[fifo + at.COUNT] + leaves_now < cells[fifo + at.FIFO_CAPACITY]
+
+
+@inlined
 def _add_request(cells, link, node, source):
     """Ask for the link of a node, for the head of a flow or FIFO; returns 1 if it is the first."""
     num = cells[link + at.LINK_NUM_REQUESTS]
@@ -27,36 +92,103 @@ def _add_request(cells, link, node, source):
 
 
 @inlined
-def _request(cells, node, source, meshes_end, ejects_end):
-    """Ask for a mesh or eject link; returns the ends of the lists of active ones.
-
-    The link is written behind both lists, and counts where it belongs if it was not active.
-    """
+def _request(cells, node, source):
+    """Ask for a mesh or eject link; it is written behind both lists, and counts where it belongs."""
     link = cells[node + at.NODE_LINK]
     is_new = _add_request(cells, link, node, source)
     is_eject = cells[link + at.LINK_IS_EJECT]
+    meshes_end, ejects_end = cells[at.MESHES_END], cells[at.EJECTS_END]
     cells[meshes_end] = link
     cells[ejects_end] = link
-    return np.uint32(meshes_end + (is_new & ~is_eject)), np.uint32(ejects_end + (is_new & is_eject))
+    cells[at.MESHES_END] = meshes_end + (is_new & ~is_eject)
+    cells[at.EJECTS_END] = ejects_end + (is_new & is_eject)
 
 
 @internal
 def _request_heads(cells, cycle):
-    """Ask for every link over which heads of FIFOs must be sent that become visible now."""
-    bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
-    meshes, ejects = cells[at.MESHES_END], cells[at.EJECTS_END]
-    for k in range(bucket + 1, bucket + 1 + cells[bucket]):
-        fifo = cells[np.uint32(k)]
+    """Ask for every link over which heads of FIFOs must be sent that become visible now.
+
+    Copies for an eject link that never has more requests than it grants are sent at once.
+    """
+    bucket = _head_bucket(cells, at.ANY_WAY, cycle)
+    ejected = np.int64(0)
+    for k in range(bucket + 1, bucket + 1 + np.int64(cells[bucket])):
+        fifo = cells[k]
         node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])]
-        copies = 1
-        while not cells[node + at.NODE_KEY] & at.IS_LAST:
-            meshes, ejects = _request(cells, node, fifo, meshes, ejects)
+        copies = np.uint32(0)
+        while True:
+            key = cells[node + at.NODE_KEY]
+            if key & at.IS_FREE:
+                link = cells[node + at.NODE_LINK]
+                cells[link + at.LINK_VECTORS] += 1
+                _eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
+                ejected += 1
+            else:
+                _request(cells, node, fifo)
+                copies = np.uint32(copies + 1)
+            if key & at.IS_LAST:
+                break
             node = np.uint32(node + at.NODE_SIZE)
-            copies += 1
-        meshes, ejects = _request(cells, node, fifo, meshes, ejects)
         cells[fifo + at.UNSENT] = copies
-    cells[at.MESHES_END], cells[at.EJECTS_END] = meshes, ejects
+        if copies == 0:
+            _leave(cells, fifo, cycle)
     cells[bucket] = 0
+    _count_hops(cells, ejected)
+
+
+@inlined
+def _count_hops(cells, number):
+    cells[at.NUM_ACTED] += number
+    cells[at.NUM_HOPS] += number
+
+
+@internal
+def _eject_heads(cells, cycle):
+    """Send heads that become visible now over eject links that grant all requests at once."""
+    bucket = _head_bucket(cells, at.EJECT_WAY, cycle)
+    number = np.int64(cells[bucket])
+    for k in range(bucket + 1, bucket + 1 + number):
+        fifo = cells[k]
+        node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
+        link = cells[node + at.NODE_LINK]
+        cells[link + at.LINK_VECTORS] += 1
+        _eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
+        _leave(cells, fifo, cycle)
+    cells[bucket] = 0
+    _count_hops(cells, number)
+
+
+@inlined
+def _pass_alone(cells, fifo, cycle):
+    """Send the head of the only FIFO that uses a mesh link if there is room; returns 1 if not."""
+    node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
+    if not _has_room(cells, node, cycle):
+        return 1
+    link = cells[node + at.NODE_LINK]
+    cells[link + at.LINK_VECTORS] += 1
+    _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+    _leave(cells, fifo, cycle)
+    return 0
+
+
+@internal
+def _pass_heads(cells, cycle):
+    """Send heads that no other can compete with, those that wait for room and those visible now."""
+    waiting = cells[at.ALONE]
+    before = np.int64(cells[at.ALONE_END]) - waiting
+    for k in range(waiting, waiting + before):
+        fifo = cells[k]
+        cells[waiting] = fifo
+        waiting = np.uint32(waiting + _pass_alone(cells, fifo, cycle))
+    bucket = _head_bucket(cells, at.ALONE_WAY, cycle)
+    number = np.int64(cells[bucket])
+    for k in range(bucket + 1, bucket + 1 + number):
+        fifo = cells[k]
+        cells[waiting] = fifo
+        waiting = np.uint32(waiting + _pass_alone(cells, fifo, cycle))
+    cells[bucket] = 0
+    cells[at.ALONE_END] = waiting
+    _count_hops(cells, before + number - (np.int64(waiting) - cells[at.ALONE]))
 
 
 @inlined
@@ -76,8 +208,6 @@ def _request_injection(cells, flow, cycle):
 @internal
 def arrivals(cells, cycle):
     """Make visible what arrives in this cycle: vectors, credits, timers."""
-    _request_heads(cells, cycle)
-
     bucket = cells[at.EJECTED] + (cycle & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
     for k in range(bucket + 1, bucket + 1 + cells[bucket]):
         _take_vector(cells, cells[k], cycle)
@@ -121,37 +251,7 @@ def _take_credits(cells, sink, number, cycle):
 
 
 @inlined
-def _enter_head(cells, fifo, cycle, is_entered):
-    """Enter in the calendar that the head of a FIFO becomes visible; without a branch."""
-    bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
-    number = cells[bucket]
-    cells[bucket + 1 + np.int64(number)] = fifo
-    cells[bucket] = number + (1 if is_entered else 0)
-
-
-@inlined
-def _send(cells, node, arrives):
-    """Put a vector on the link of a node, into the FIFO behind it."""
-    fifo = cells[node + at.NODE_FIFO]
-    count = cells[fifo + at.COUNT]
-    tail = cells[fifo + at.HEAD] + 2 * np.int64(count)
-    end = 2 * np.int64(cells[fifo + at.FIFO_CAPACITY])
-    place = np.uint32(fifo + at.FIFO_RING + (tail - end if tail >= end else tail))
-    cells[place] = cells[node + at.NODE_NEXT]
-    cells[place + 1] = arrives
-    cells[fifo + at.COUNT] = count + 1
-    _enter_head(cells, fifo, arrives, count == 0)
-
-
-@inlined
-def _has_room(cells, node):
-    """Say whether what is behind the link of a node takes one more vector."""
-    fifo = cells[node + at.NODE_FIFO]
-    return cells[fifo + at.COUNT] < cells[fifo + at.FIFO_CAPACITY]
-
-
-@inlined
-def _choose(cells, link, num):
+def _choose(cells, link, num, cycle):
     """Return the address of the request that is granted next, NONE if there is none.
 
     `key - after` is unsigned and wraps around: flows below `after` come last.
@@ -161,130 +261,115 @@ def _choose(cells, link, num):
     for k in range(first, first + 2 * np.int64(num), 2):
         node = cells[k]
         turn = cells[node + at.NODE_KEY] - after
-        if turn < best and _has_room(cells, node):
+        if turn < best and _has_room(cells, node, cycle):
             chosen, best = np.uint32(k), turn
     return chosen
 
 
 @inlined
-def _take_request(cells, link, place, num, leaving_end):
-    """Take a granted request off the list of its link; returns the end of the leaving heads.
-
-    The place behind the last leaving head is written in any case, and counts if all copies are sent.
-    """
+def _take_request(cells, link, place, num):
+    """Take a granted request off the list of its link; returns 1 if the last copy is sent."""
     node, source = cells[place], cells[place + 1]
     last = link + at.LINK_REQUESTS + 2 * np.int64(num - 1)
     cells[place], cells[place + 1] = cells[last], cells[last + 1]
     cells[link + at.LINK_NUM_REQUESTS] = num - 1
-    cells[link + at.LINK_AFTER] = cells[node + at.NODE_KEY] + 2  # a turn of -1 would never come
+    cells[link + at.LINK_AFTER] = cells[node + at.NODE_KEY] + at.KEY_STEP
     unsent = cells[source + at.UNSENT] - 1
     cells[source + at.UNSENT] = unsent
-    cells[leaving_end] = source
-    return np.uint32(leaving_end + (1 if unsent == 0 else 0))
+    return unsent == 0
 
 
 @inlined
-def _serve(cells, link, leaving_end, cycle):
-    """Grant requests of an inject or mesh link; returns the end of the leaving heads."""
+def _grant(cells, link, place, num, cycle):
+    """Send a vector over an inject or mesh link."""
+    node, source = cells[place], cells[place + 1]
+    is_done = _take_request(cells, link, place, num)
+    _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+    if source < cells[at.FLOWS_END]:
+        end = cells[at.LEAVING_END]
+        cells[end] = source
+        cells[at.LEAVING_END] = end + 1
+    elif is_done:
+        _leave(cells, source, cycle)
+
+
+@inlined
+def _serve(cells, link, cycle):
+    """Grant requests of an inject or mesh link."""
     num = cells[link + at.LINK_NUM_REQUESTS]
-    arrives = cycle + cells[link + at.LINK_CYCLES]
     if num == 1:  # most often; `_choose` would find the same
         place = np.uint32(link + at.LINK_REQUESTS)
-        node = cells[place]
-        if _has_room(cells, node):
-            leaving_end = _take_request(cells, link, place, num, leaving_end)
-            _send(cells, node, arrives)
-        return leaving_end
+        if _has_room(cells, cells[place], cycle):
+            _grant(cells, link, place, num, cycle)
+        return
     for _ in range(min(num, cells[link + at.LINK_WIDTH])):
-        place = _choose(cells, link, num)
+        place = _choose(cells, link, num, cycle)
         if place == at.NONE:
             break
-        node = cells[place]
-        leaving_end = _take_request(cells, link, place, num, leaving_end)
-        _send(cells, node, arrives)
+        _grant(cells, link, place, num, cycle)
         num = np.uint32(num - 1)
-    return leaving_end
 
 
 @inlined
-def _serve_eject(cells, link, leaving_end, cycle):
+def _serve_eject(cells, link, cycle):
     """Grant requests of an eject link, behind which there is always room."""
     num = cells[link + at.LINK_NUM_REQUESTS]
     arrives = cycle + cells[link + at.LINK_CYCLES]
-    bucket = cells[at.EJECTED] + (arrives & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
     for _ in range(min(num, cells[link + at.LINK_WIDTH])):
-        place = np.uint32(link + at.LINK_REQUESTS) if num == 1 else _choose(cells, link, num)
-        enter(cells, bucket, cells[cells[place] + at.NODE_NEXT])
-        leaving_end = _take_request(cells, link, place, num, leaving_end)
+        place = np.uint32(link + at.LINK_REQUESTS) if num == 1 else _choose(cells, link, num, cycle)
+        node, source = cells[place], cells[place + 1]
+        is_done = _take_request(cells, link, place, num)
+        _eject(cells, node, arrives)
+        if is_done:
+            _leave(cells, source, cycle)
         num = np.uint32(num - 1)
-    return leaving_end
 
 
 @inlined
-def _serve_list(cells, first, serve, leaving_end, cycle):
+def _serve_list(cells, first, serve, cycle):
     """Let the active links of a list (header fields: start, end) grant; keep those with requests."""
     kept, hops = cells[first], np.int64(0)
     for k in range(cells[first], cells[first + 1]):
         link = cells[k]
         before = np.int64(cells[link + at.LINK_NUM_REQUESTS])
-        leaving_end = serve(cells, link, leaving_end, cycle)
+        serve(cells, link, cycle)
         waiting = cells[link + at.LINK_NUM_REQUESTS]
         hops += before - waiting
         cells[link + at.LINK_VECTORS] += before - waiting
         cells[kept] = link
         kept = np.uint32(kept + (1 if waiting else 0))
     cells[first + 1] = kept
-    cells[at.NUM_ACTED] += hops
-    cells[at.NUM_HOPS] += hops
-    return leaving_end
+    _count_hops(cells, hops)
 
 
 @internal
-def _serve_injects(cells, leaving_end, cycle):
-    return _serve_list(cells, at.INJECTS, _serve, leaving_end, cycle)
+def _serve_injects(cells, cycle):
+    _serve_list(cells, at.INJECTS, _serve, cycle)
 
 
 @internal
-def _serve_meshes(cells, leaving_end, cycle):
-    return _serve_list(cells, at.MESHES, _serve, leaving_end, cycle)
+def _serve_meshes(cells, cycle):
+    _serve_list(cells, at.MESHES, _serve, cycle)
 
 
 @internal
-def _serve_ejects(cells, leaving_end, cycle):
-    return _serve_list(cells, at.EJECTS, _serve_eject, leaving_end, cycle)
+def _serve_ejects(cells, cycle):
+    _serve_list(cells, at.EJECTS, _serve_eject, cycle)
 
 
 @internal
 def move_vectors(cells, cycle):
-    """Let all links decide on the state at the start of the cycle, then sent heads leave."""
+    """Let all links decide on the state at the start of the cycle."""
+    _pass_heads(cells, cycle)
+    _eject_heads(cells, cycle)
+    _request_heads(cells, cycle)
+    _serve_meshes(cells, cycle)
+    _serve_ejects(cells, cycle)
+    _serve_injects(cells, cycle)
     leaving = cells[at.LEAVING]
-    flows_end = _serve_injects(cells, leaving, cycle)
-    fifos_end = _serve_meshes(cells, flows_end, cycle)
-    fifos_end = _serve_ejects(cells, fifos_end, cycle)
-    for k in range(leaving, flows_end):
+    for k in range(leaving, cells[at.LEAVING_END]):
         _leave_queue(cells, cells[k], cycle)
-    _leave_fifos(cells, flows_end, fifos_end, cycle + 1)
-
-
-@internal
-def _leave_fifos(cells, first, end, following):
-    """Let heads of FIFOs leave; the vectors behind them become heads in the following cycle."""
-    bucket = cells[at.HEADS] + (following & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
-    visible = np.uint32(bucket + 1 + cells[bucket])
-    for k in range(first, end):
-        fifo = cells[k]
-        count = cells[fifo + at.COUNT] - 1
-        cells[fifo + at.COUNT] = count
-        head = cells[fifo + at.HEAD] + 2
-        head = np.uint32(0 if head == 2 * cells[fifo + at.FIFO_CAPACITY] else head)
-        cells[fifo + at.HEAD] = head
-        arrives = cells[fifo + at.FIFO_RING + 1 + np.int64(head)]  # in the past if the FIFO is empty
-        if arrives > following:
-            _enter_head(cells, fifo, arrives, True)
-        else:
-            cells[visible] = fifo
-            visible = np.uint32(visible + (1 if count != 0 else 0))
-    cells[bucket] = visible - bucket - 1
+    cells[at.LEAVING_END] = leaving
 
 
 @inlined
@@ -312,4 +397,14 @@ def _leave_queue(cells, flow, cycle):
 def has_requests(cells):
     """Say whether a vector waits for a link."""
     injects, meshes = cells[at.INJECTS_END] - cells[at.INJECTS], cells[at.MESHES_END] - cells[at.MESHES]
-    return injects + meshes + (cells[at.EJECTS_END] - cells[at.EJECTS]) > 0
+    ejects, alone = cells[at.EJECTS_END] - cells[at.EJECTS], cells[at.ALONE_END] - cells[at.ALONE]
+    return injects + meshes + ejects + alone > 0
+
+
+@inlined
+def has_heads(cells, cycle):
+    """Say whether the head of a FIFO becomes visible in a cycle."""
+    number = np.int64(0)
+    for way in range(at.NUM_WAYS):
+        number += cells[_head_bucket(cells, way, cycle)]
+    return number > 0

@@ -33,14 +33,15 @@ LINE = 16  # cells of a cache line
     WIDTHS, LATENCIES,  # lists: by link
     # Calendar, rings of buckets, a bucket per cycle: number of entries, then the entries.
     LINK_MASK,  # buckets - 1, of the two that follow
-    HEADS, HEADS_STRIDE,  # FIFOs whose head becomes visible
+    HEADS, HEADS_STRIDE,  # FIFOs whose head becomes visible; a ring for each way it can leave
     EJECTED, EJECTED_STRIDE,  # sinks (or lists of them) for which an eject link carries a vector
     TIME_MASK,
     CREDITS, CREDITS_STRIDE,  # pairs: sink, number
     WAKES, WAKES_STRIDE,  # agents, and flows whose head becomes ready
     NUM_FINISHERS,  # list: units that have finished a sample
     INJECTS, INJECTS_END, MESHES, MESHES_END, EJECTS, EJECTS_END,  # lists: links with requests
-    LEAVING,  # list: FIFOs and flows whose head has been sent in this cycle
+    ALONE, ALONE_END,  # list: FIFOs whose head waits for room behind a link that only they use
+    LEAVING, LEAVING_END,  # list: flows whose head has been sent in this cycle
     NOW, NOW_END,  # list: agents to look at in this cycle
     NEXT, NEXT_END,  # list: agents to look at in the next cycle
     NUM_SAMPLES,  # complete
@@ -55,7 +56,7 @@ LINE = 16  # cells of a cache line
     ARENA,  # nodes, links and FIFOs
     OPEN,  # what stands behind all eject links: a FIFO that is always empty
     HEADER_END,
-) = range(1, 64)  # fmt: skip
+) = range(1, 67)  # fmt: skip
 
 # What can be woken begins with its kind; flows are known by their handle.
 KIND = 0
@@ -67,7 +68,7 @@ DRAM_SIZE = LINE
 # What a link takes vectors from, a flow (its output queue) or a FIFO, begins like this.
 COUNT = 0  # vectors in the queue, those on the wire included
 HEAD = 1  # flow: address of the head's place; FIFO: of its place, counted from the ring
-UNSENT = 2  # copies of the head that have asked for a link and wait for it
+UNSENT = 2  # copies of the head that wait for a link; FIFO: NEVER - cycle once it has left
 
 (
     UNIT_SELF,  # its own handle
@@ -164,10 +165,17 @@ FIFO_CAPACITY = 3
 FIFO_RING = 4  # to the end, pairs: node where the vector goes next, cycle it becomes visible
 
 (
-    NODE_KEY,  # flow, plus one for the last of the nodes that follow the same node
+    NODE_KEY,  # flow, plus IS_LAST and IS_FREE
     NODE_LINK,
     NODE_FIFO,  # FIFO behind the link, OPEN behind an eject link
-    NODE_NEXT,  # first node that follows; behind an eject link: sink, or a list of them
+    NODE_NEXT,  # first node that follows, plus its way; behind an eject link: sink, or a list of them
     NODE_SIZE,
 ) = range(5)
-IS_LAST = 1
+IS_LAST = 1  # of the nodes that follow the same node
+IS_FREE = 2  # the eject link grants all requests at once: no more FIFOs use it than it has width
+KEY_STEP = 4  # from a key to the first one that has its turn later
+# How the head of a FIFO leaves: by round robin, over an eject link that is free, or over a mesh link
+# that no other FIFO uses.
+ANY_WAY, EJECT_WAY, ALONE_WAY = range(3)
+NUM_WAYS = 3
+WAY_MASK = 3

@@ -31,8 +31,9 @@ def load_start(cells, start):
     """Go back to the start of cycle 0, without a decision: `start`, and all that follows it empty."""
     for k in range(len(start)):
         cells[k] = start[k]
-    for bucket in range(np.int64(cells[at.LINK_MASK]) + 1):
+    for bucket in range(at.NUM_WAYS * (np.int64(cells[at.LINK_MASK]) + 1)):
         cells[cells[at.HEADS] + bucket * cells[at.HEADS_STRIDE]] = 0
+    for bucket in range(np.int64(cells[at.LINK_MASK]) + 1):
         cells[cells[at.EJECTED] + bucket * cells[at.EJECTED_STRIDE]] = 0
     for bucket in range(np.int64(cells[at.TIME_MASK]) + 1):
         cells[cells[at.CREDITS] + bucket * cells[at.CREDITS_STRIDE]] = 0
@@ -64,6 +65,7 @@ def load_decision(cells, sites, channels, route_start, links, parents):
         root = nodes + (first - route_start[0]) * at.NODE_SIZE
         _place_nodes(cells, flow, root, parents[first:end])
         unused = _load_tree(cells, flow, channels[f], links[first:end], parents[first:end], unused)
+    _mark_ways(cells, nodes, nodes + (route_start[-1] - route_start[0]) * at.NODE_SIZE)
     _address_agents(cells)
     flows, sinks, units = ((at.FLOWS, at.FLOW_SIZE), (at.SINKS, at.SINK_SIZE), (at.UNITS, at.UNIT_SIZE))
     unused = _list_on_sites(cells, flows, at.FLOW_SOURCE, at.SITE_OUT, unused)
@@ -161,11 +163,46 @@ def _load_tree(cells, flow, channel, links, parents, unused):
         hops = np.int64(1 if link < num_mesh else 0)
         if parents[k] >= 0:
             hops += cells[hops_of + parents[k]]
+            parent = cells[cells[at.NODE_OF] + parents[k]]
+            _count_source(cells, cells[node + at.NODE_LINK], cells[parent + at.NODE_FIFO])
         cells[hops_of + k] = hops
         if link >= first_eject:
             site = cells[at.SITES] + (link - first_eject) * at.SITE_SIZE
             unused = _list_sinks(cells, flow, node, site, hops, unused)
     return unused
+
+
+@internal
+def _count_source(cells, link, fifo):
+    """Count the FIFOs that use a link, up to three, in the place of its requests."""
+    first, number = link + at.LINK_REQUESTS, cells[link + at.LINK_NUM_REQUESTS]
+    is_known = (number > 0 and cells[first] == fifo) or (number > 1 and cells[first + 1] == fifo)
+    if number < 3 and not is_known:
+        if number < 2:
+            cells[first + np.int64(number)] = fifo
+        cells[link + at.LINK_NUM_REQUESTS] = number + 1
+
+
+@internal
+def _mark_ways(cells, first, end):
+    """Mark eject nodes whose link is free, and nodes after which a head has a way of its own."""
+    for node in range(first, end, at.NODE_SIZE):
+        link = cells[node + at.NODE_LINK]
+        is_free = cells[link + at.LINK_NUM_REQUESTS] <= min(np.uint32(2), cells[link + at.LINK_WIDTH])
+        if cells[link + at.LINK_IS_EJECT] and is_free:
+            cells[node + at.NODE_KEY] |= at.IS_FREE
+    for node in range(first, end, at.NODE_SIZE):
+        if cells[cells[node + at.NODE_LINK] + at.LINK_IS_EJECT]:
+            continue
+        following = np.int64(cells[node + at.NODE_NEXT])
+        key, link = cells[following + at.NODE_KEY], cells[following + at.NODE_LINK]
+        is_eject = cells[link + at.LINK_IS_EJECT]
+        if key & at.IS_LAST and key & at.IS_FREE:
+            cells[node + at.NODE_NEXT] = following | at.EJECT_WAY
+        elif key & at.IS_LAST and not is_eject and cells[link + at.LINK_NUM_REQUESTS] == 1:
+            cells[node + at.NODE_NEXT] = following | at.ALONE_WAY
+    for node in range(first, end, at.NODE_SIZE):
+        cells[cells[node + at.NODE_LINK] + at.LINK_NUM_REQUESTS] = 0
 
 
 @internal
