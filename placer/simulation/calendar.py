@@ -7,12 +7,12 @@ something it waits for may have changed.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from placer.base import inlined
 from placer.simulation import records as at
 
 
-@njit(cache=True)
+@inlined
 def wake_next(cells, agent, cycle):
     """Look at an agent in the next cycle."""
     if cells[agent + at.QUEUED_FOR] != cycle + 1:
@@ -22,7 +22,7 @@ def wake_next(cells, agent, cycle):
         cells[at.NEXT_END] = end + 1
 
 
-@njit(cache=True)
+@inlined
 def wake_now(cells, agent, cycle):
     """Look at an agent in this cycle; only while arrivals are handled."""
     if cells[agent + at.QUEUED_FOR] != cycle:
@@ -32,18 +32,24 @@ def wake_now(cells, agent, cycle):
         cells[at.NOW_END] = end + 1
 
 
-@njit(cache=True)
+@inlined
+def enter(cells, bucket, entry):
+    """Enter something in a bucket of the calendar."""
+    number = cells[bucket] + 1
+    cells[bucket] = number
+    cells[bucket + number] = entry
+
+
+@inlined
 def wake_later(cells, agent, cycle):
     """Enter an agent, or a flow, for a later cycle within the horizon."""
     if cells[agent + at.WAKE_AT] != cycle:
         cells[agent + at.WAKE_AT] = cycle
         bucket = cells[at.WAKES] + (cycle & cells[at.TIME_MASK]) * cells[at.WAKES_STRIDE]
-        number = cells[bucket] + 1
-        cells[bucket] = number
-        cells[bucket + number] = agent
+        enter(cells, bucket, agent)
 
 
-@njit(cache=True)
+@inlined
 def return_credits(cells, sink, number, cycle):
     """Send `number` credits of a sink back to its source."""
     arrives = cycle + cells[sink + at.SINK_CREDIT_CYCLES]
@@ -54,20 +60,20 @@ def return_credits(cells, sink, number, cycle):
     cells[bucket + place + 1] = number
 
 
-@njit(cache=True)
+@inlined
 def push_output(cells, flow, ready):
     """Put one vector into the output queue of a flow."""
     tail = cells[flow + at.FLOW_TAIL]
     cells[tail] = ready
     is_last = tail + 1 == cells[flow + at.FLOW_QUEUE_END]
     cells[flow + at.FLOW_TAIL] = cells[flow + at.FLOW_QUEUE] if is_last else tail + 1
-    count = cells[flow + at.FLOW_COUNT]
-    cells[flow + at.FLOW_COUNT] = count + 1
+    count = cells[flow + at.COUNT]
+    cells[flow + at.COUNT] = count + 1
     if count == 0:
         wake_later(cells, flow, ready)
 
 
-@njit(cache=True)
+@inlined
 def account(cells, unit, time_state, cycle):
     """From `cycle` on, the time of a unit counts as `time_state`."""
     if cells[unit + at.UNIT_TIME_STATE] != time_state:
@@ -75,7 +81,7 @@ def account(cells, unit, time_state, cycle):
         cells[unit + at.UNIT_TIME_STATE] = time_state
 
 
-@njit(cache=True)
+@inlined
 def close_interval(cells, unit, cycle):
     """Add the time of a unit since its last change of state."""
     spent = unit + at.UNIT_TIME + np.int64(cells[unit + at.UNIT_TIME_STATE])
@@ -83,7 +89,7 @@ def close_interval(cells, unit, cycle):
     cells[unit + at.UNIT_TIME_SINCE] = cycle
 
 
-@njit(cache=True)
+@inlined
 def finish_sample(cells, unit, cycle):
     """Note that a unit has finished its next sample."""
     sample = cells[unit + at.UNIT_FINISHED]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from placer.base import inlined, internal
 from placer.simulation import records as at
 from placer.simulation.calendar import account, finish_sample, push_output, return_credits, wake_later, wake_next
 from placer.simulation.network import LAST_TURN
@@ -13,13 +13,13 @@ from placer.simulation.units import BLOCKED, BUSY, PORT_WAIT, STARVED, slowest_i
 NOT_SEEN = 1 << 8  # a port unit none of whose streams has been looked at
 
 
-@njit(cache=True)
+@inlined
 def _burst(cells, stream):
     """Return the vectors that a DRAM stream requests now, 0 if it requests nothing."""
     flow, sink = cells[stream + at.STREAM_FLOW], cells[stream + at.STREAM_SINK]
     if sink == at.NONE:
         done = np.int64(cells[flow + at.FLOW_TOKEN])
-        available = np.int64(cells[flow + at.FLOW_CAPACITY]) - cells[flow + at.FLOW_COUNT]
+        available = np.int64(cells[flow + at.FLOW_CAPACITY]) - cells[flow + at.COUNT]
     else:
         done = np.int64(cells[sink + at.SINK_TOKEN])
         available = np.int64(cells[sink + at.SINK_ARRIVED])
@@ -27,7 +27,7 @@ def _burst(cells, stream):
     return number if available >= number else 0
 
 
-@njit(cache=True)
+@internal
 def dram_step(cells, cycle):
     """Give every free DRAM channel to one requesting stream."""
     dram = cells[at.DRAM]
@@ -51,7 +51,7 @@ def dram_step(cells, cycle):
             wake_next(cells, dram, cycle)
 
 
-@njit(cache=True)
+@inlined
 def _choose_stream(cells, cycle):
     """Choose the stream that is granted the next burst, or NONE."""
     chosen, best = at.NONE, LAST_TURN
@@ -64,7 +64,7 @@ def _choose_stream(cells, cycle):
     return chosen
 
 
-@njit(cache=True)
+@internal
 def _account_ports(cells, cycle):
     """Count the time of port units; one with several streams is as busy as the busiest."""
     for stream in range(cells[at.STREAMS], cells[at.STREAMS_END], at.STREAM_SIZE):
@@ -85,7 +85,7 @@ def _account_ports(cells, cycle):
         account(cells, unit, np.int64(cells[unit + at.UNIT_COULD_ACT]), cycle)
 
 
-@njit(cache=True)
+@internal
 def _serve_burst(cells, stream, cycle):
     flow, sink = cells[stream + at.STREAM_FLOW], cells[stream + at.STREAM_SINK]
     number = _burst(cells, stream)

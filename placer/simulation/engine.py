@@ -8,12 +8,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from placer.base import internal
 from placer.simulation import records as at
 from placer.simulation.calendar import close_interval, wake_next
 from placer.simulation.dram import dram_step
 from placer.simulation.measurement import Status
-from placer.simulation.network import arrivals, move_vectors
-from placer.simulation.routes import load_decision
+from placer.simulation.network import arrivals, has_heads, has_requests, move_vectors
+from placer.simulation.routes import load_decision, load_start
 from placer.simulation.units import compute_step, memory_step
 
 STEADY, CAP, DEADLOCK = int(Status.STEADY), int(Status.CAP), int(Status.DEADLOCK)
@@ -75,7 +76,7 @@ def empty_outcome(num: int, num_units: int, num_links: int) -> Outcome:
     )
 
 
-@njit(cache=True)
+@internal
 def _period(cells, last, window):
     """Return the longest time from finishing `last - window` to `last` of a pacing unit."""
     longest = 0
@@ -86,7 +87,7 @@ def _period(cells, last, window):
     return longest
 
 
-@njit(cache=True)
+@internal
 def _steady_window(cells, limits: Limits, last):
     """Find the shortest window over which the period was the same twice, or 0.
 
@@ -100,22 +101,24 @@ def _steady_window(cells, limits: Limits, last):
     return 0
 
 
-@njit(cache=True)
+@internal
 def _restart_statistics(cells, cycle):
     for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
         for k in range(unit + at.UNIT_TIME, unit + at.UNIT_SIZE):
             cells[k] = 0
         cells[unit + at.UNIT_TIME_SINCE] = cycle
-    for link in range(cells[at.LINKS], cells[at.LINKS_END], np.int64(cells[at.LINK_SIZE])):
-        cells[link + at.LINK_VECTORS] = 0
+    first = np.int64(cells[at.LINK_OF])
+    for k in range(first, first + cells[at.NUM_LINKS]):
+        if cells[k] != at.NONE:
+            cells[cells[k] + at.LINK_VECTORS] = 0
 
 
-@njit(cache=True)
+@internal
 def _is_complete(cells, sample):
     return cells[cells[at.NUM_FINISHERS] + sample] == cells[at.NUM_UNITS]
 
 
-@njit(cache=True)
+@internal
 def _complete_samples(cells, limits: Limits, counted_from, cycle):
     """Note complete samples; returns the status and the cycle from which statistics count."""
     sample = np.int64(cells[at.NUM_SAMPLES])
@@ -132,14 +135,14 @@ def _complete_samples(cells, limits: Limits, counted_from, cycle):
     return RUNNING, counted_from
 
 
-@njit(cache=True)
+@internal
 def _next_event(cells, cycle):
     """Find the first later cycle in which something arrives, or NEVER."""
     link_mask, time_mask = np.int64(cells[at.LINK_MASK]), np.int64(cells[at.TIME_MASK])
     for later in range(cycle + 1, cycle + 2 + max(link_mask, time_mask)):
         bucket, link_bucket = later & time_mask, later & link_mask
         if (
-            cells[cells[at.HEADS] + link_bucket * cells[at.HEADS_STRIDE]]
+            has_heads(cells, later)
             or cells[cells[at.EJECTED] + link_bucket * cells[at.EJECTED_STRIDE]]
             or cells[cells[at.CREDITS] + bucket * cells[at.CREDITS_STRIDE]]
             or cells[cells[at.WAKES] + bucket * cells[at.WAKES_STRIDE]]
@@ -148,7 +151,7 @@ def _next_event(cells, cycle):
     return at.NEVER
 
 
-@njit(cache=True)
+@internal
 def _step(cells, cycle):
     """Simulate one cycle: arrivals, then units and links decide and act."""
     first = cells[at.NEXT]
@@ -169,7 +172,7 @@ def _step(cells, cycle):
     move_vectors(cells, cycle)
 
 
-@njit(cache=True)
+@internal
 def run(cells, limits: Limits):
     """Simulate one decision to its end: status, last cycle + 1, cycle statistics count from."""
     for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
@@ -182,7 +185,7 @@ def run(cells, limits: Limits):
             return status, cycle + 1, counted_from
         is_idle = cells[at.NUM_ACTED] == 0
         nobody_acts = cells[at.NEXT_END] == cells[at.NEXT]
-        nothing_waits = cells[at.ACTIVE_LINKS_END] == cells[at.ACTIVE_LINKS]
+        nothing_waits = not has_requests(cells)
         if is_idle or (nobody_acts and nothing_waits):
             later = _next_event(cells, cycle)
             if later == at.NEVER:
@@ -202,8 +205,7 @@ def run_stack(cells, start, limits: Limits, sites, channels, route_start, links,
     returned: a Ctrl-C while numba makes a named tuple crashes Python.
     """
     for d in range(len(sites)):
-        for k in range(len(cells)):
-            cells[k] = start[k]
+        load_start(cells, start)
         load_decision(cells, sites[d], channels[d], route_start[d], links, parents)
         status, end, counted_from = run(cells, limits)
         outcome.status[d] = status
@@ -212,7 +214,7 @@ def run_stack(cells, start, limits: Limits, sites, channels, route_start, links,
         _report(cells, limits, outcome, d, end)
 
 
-@njit(cache=True)
+@internal
 def _report(cells, limits: Limits, outcome, d, end):
     samples = np.int64(cells[at.NUM_SAMPLES])
     window = 2 * max(limits.window_samples, _steady_window(cells, limits, samples - 1))
@@ -229,5 +231,5 @@ def _report(cells, limits: Limits, outcome, d, end):
         for k in range(4):
             outcome.unit_time[d, u, k] = cells[unit + at.UNIT_TIME + k]
     for k in range(outcome.link_vectors.shape[1]):
-        link = cells[at.LINKS] + k * cells[at.LINK_SIZE]
-        outcome.link_vectors[d, k] = cells[link + at.LINK_VECTORS]
+        link = cells[cells[at.LINK_OF] + k]
+        outcome.link_vectors[d, k] = cells[link + at.LINK_VECTORS] if link != at.NONE else 0

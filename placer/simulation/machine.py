@@ -29,7 +29,7 @@ class Machine:
     """A netlist on a fabric, as cells ready for the engine."""
 
     cells: Cells  # as the last decision left them
-    start: Cells  # at the start of cycle 0, without a decision
+    start: Cells  # the first of them at the start of cycle 0, without a decision
 
 
 class _Table(NamedTuple):
@@ -59,16 +59,14 @@ _Tables = Mapping[str, _Table]
 def build_machine(fabric: Fabric, netlist: Netlist, *, max_nodes: int, max_hops: int, max_samples: int) -> Machine:
     """Lay out a simulation whose decisions have at most `max_nodes` route nodes each."""
     capacity = np.array([_output_capacity(fabric, netlist, flow) for flow in netlist.flows], np.int64)
-    shapes = _shapes(fabric, netlist, int(capacity.sum()), max_nodes, max_hops, max_samples)
-    tables: dict[str, _Table] = {}
-    header: dict[int, int] = {}
-    end = at.HEADER_END
-    for name, (number, size, *fields) in shapes.items():
-        table = tables[name] = _Table(end, number, size)
-        end = table.end
-        header |= dict(zip(fields, (table.first, end, size), strict=False))
+    shapes = _start_shapes(fabric, netlist, max_samples)
+    tables, header, start_end = _lay_out(shapes, at.HEADER_END)
+    shapes = _later_shapes(fabric, netlist, int(capacity.sum()), max_nodes, max_hops, max_samples)
+    later_tables, later_header, end = _lay_out(shapes, start_end)
+    tables |= later_tables
+    header |= later_header
     del header[at.NONE]
-    start = np.zeros(end, np.uint32)
+    start = np.zeros(start_end, np.uint32)
     start[list(header)] = list(header.values())
     _fill_header(start, fabric, tables, max_samples)
     _fill_units(start, netlist, tables)
@@ -76,52 +74,93 @@ def build_machine(fabric: Fabric, netlist: Netlist, *, max_nodes: int, max_hops:
     _fill_sinks(start, fabric, netlist, tables)
     _fill_streams(start, netlist, tables)
     _fill_fabric(start, fabric, tables)
-    return Machine(cells=start.copy(), start=start)
+    return Machine(cells=_aligned(end), start=start)
 
 
-def _shapes(
-    fabric: Fabric, netlist: Netlist, queue_places: int, max_nodes: int, max_hops: int, max_samples: int
-) -> dict[str, tuple[int, ...]]:
-    """Return all tables in their order: number and size of the records, fields of the header.
+def _aligned(number: int) -> Cells:
+    """Return cells, not set, that begin with a cache line."""
+    cells = np.empty(number + at.LINE, np.uint32)
+    skipped = -(cells.ctypes.data // cells.itemsize) % at.LINE
+    return cells[skipped : skipped + number]
+
+
+def _lay_out(shapes: dict[str, tuple[int, ...]], end: int) -> tuple[dict[str, _Table], dict[int, int], int]:
+    """Place tables from an address on, each in cache lines of its own: tables, header, end."""
+    tables: dict[str, _Table] = {}
+    header: dict[int, int] = {at.NONE: 0}
+    for name, (number, size, *fields) in shapes.items():
+        table = tables[name] = _Table(-(-end // at.LINE) * at.LINE, number, size)
+        end = table.end
+        header |= dict(zip(fields, (table.first, end, size), strict=False))
+    return tables, header, end
+
+
+def _start_shapes(fabric: Fabric, netlist: Netlist, max_samples: int) -> dict[str, tuple[int, ...]]:
+    """Return the tables that are not empty at the start: number and size of records, fields of the header.
 
     These fields hold the address of the first record, the end of the last, and the size.
     """
     topology, num_units, num_flows = fabric.topology, netlist.num_units, netlist.num_flows
     num_sinks, num_streams = len(_sinks(netlist)), len(_streams(netlist))
-    num_fifos = topology.num_links * fabric.link.channels
+    return {
+        "flows": (num_flows, at.FLOW_SIZE, at.FLOWS, at.FLOWS_END),  # first: known by their handle
+        "sinks": (num_sinks, at.SINK_SIZE, at.SINKS, at.SINKS_END),
+        "units": (num_units, at.UNIT_SIZE, at.UNITS, at.UNITS_END),
+        "sites": (topology.num_sites, at.SITE_SIZE, at.SITES, at.SITES_END),
+        "streams": (num_streams, at.STREAM_SIZE, at.STREAMS, at.STREAMS_END),
+        "dram": (1, at.DRAM_SIZE, at.DRAM),
+        "open": (1, at.LINE, at.OPEN),
+        "channels": (fabric.dram.channels, 1, at.CHANNELS, at.CHANNELS_END),
+        "finishers": (max_samples, 1, at.NUM_FINISHERS),
+        "widths": (topology.num_links, 1, at.WIDTHS),
+        "latencies": (topology.num_links, 1, at.LATENCIES),
+        "unit_in": (num_sinks, 1),
+        "unit_out": (num_flows, 1),
+    }
+
+
+def _later_shapes(
+    fabric: Fabric, netlist: Netlist, queue_places: int, max_nodes: int, max_hops: int, max_samples: int
+) -> dict[str, tuple[int, ...]]:
+    """Return the tables that are empty at the start, as `_start_shapes` does."""
+    topology, num_units, num_flows = fabric.topology, netlist.num_units, netlist.num_flows
+    num_sinks, num_fifos = len(_sinks(netlist)), topology.num_links * fabric.link.channels
     num_agents = num_units + topology.num_sites + 1
     num_eject = int(topology.link_width[topology.eject_link(0) :].sum())
     link_buckets = _ring(int(topology.link_cycles.max()) + 1)
     buckets = _ring(_longest_delay(fabric, netlist, max_hops) + 1)
-    link_size = at.LINK_REQUESTS + _max_requests(fabric, netlist)
-    fifo_size = at.FIFO_RING + 2 * _ring(_max_capacity(fabric))
+    used_fifos, used_links = min(num_fifos, max_nodes), min(topology.num_links, max_nodes)
     return {
-        "units": (num_units, at.UNIT_SIZE, at.UNITS, at.UNITS_END),
-        "flows": (num_flows, at.FLOW_SIZE, at.FLOWS, at.FLOWS_END),
-        "sinks": (num_sinks, at.SINK_SIZE, at.SINKS, at.SINKS_END),
-        "sites": (topology.num_sites, at.SITE_SIZE, at.SITES, at.SITES_END),
-        "streams": (num_streams, at.STREAM_SIZE, at.STREAMS, at.STREAMS_END),
-        "links": (topology.num_links, link_size, at.LINKS, at.LINKS_END, at.LINK_SIZE),
-        "fifos": (num_fifos, fifo_size, at.FIFOS, at.NONE, at.FIFO_SIZE),
-        "nodes": (max_nodes, at.NODE_SIZE, at.NODES),
-        "dram": (1, at.DRAM_SIZE, at.DRAM),
-        "channels": (fabric.dram.channels, 1, at.CHANNELS, at.CHANNELS_END),
-        "finishers": (max_samples, 1, at.NUM_FINISHERS),
-        "active_links": (topology.num_links, 1, at.ACTIVE_LINKS),
-        "leaving": (num_fifos + num_flows, 1, at.LEAVING),
+        "injects": (used_links + 1, 1, at.INJECTS),
+        "meshes": (used_links + 1, 1, at.MESHES),
+        "ejects": (used_links + 1, 1, at.EJECTS),
+        "alone": (used_fifos + 1, 1, at.ALONE),
+        "leaving": (num_flows, 1, at.LEAVING),
         "now": (num_agents, 1, at.NOW),
         "next": (num_agents, 1, at.NEXT),
-        "unit_in": (num_sinks, 1),
-        "unit_out": (num_flows, 1),
         "queues": (queue_places, 1),  # rings of all output queues
         "finishes": (num_units, max_samples),  # finish cycles of a unit
-        "lists": (max_nodes + 2 * num_sinks + num_flows + num_units, 1, at.LISTS),  # of a decision
+        "link_of": (topology.num_links, 1, at.LINK_OF),
+        "fifo_of": (num_fifos, 1, at.FIFO_OF),
+        "node_of": (max_nodes, 1, at.NODE_OF),
+        "child_of": (max_nodes, 1, at.CHILD_OF),
+        "hops_of": (max_nodes, 1, at.HOPS_OF),
+        "lists": (max_nodes + 2 * num_sinks + num_flows + num_units, 1, at.LISTS),
+        "arena": (_arena_cells(fabric, max_nodes, used_links, used_fifos), 1, at.ARENA),
         # Buckets of the calendar.
-        "heads": (link_buckets, 1 + num_fifos, at.HEADS, at.NONE, at.HEADS_STRIDE),
+        "heads": (at.NUM_WAYS * link_buckets, 2 + used_fifos, at.HEADS, at.NONE, at.HEADS_STRIDE),
         "ejected": (link_buckets, 1 + num_eject, at.EJECTED, at.NONE, at.EJECTED_STRIDE),
         "credits": (buckets, 1 + 2 * num_sinks, at.CREDITS, at.NONE, at.CREDITS_STRIDE),
         "wakes": (buckets, 1 + num_agents + num_flows, at.WAKES, at.NONE, at.WAKES_STRIDE),
     }
+
+
+def _arena_cells(fabric: Fabric, max_nodes: int, used_links: int, used_fifos: int) -> int:
+    """Return the cells that nodes, links and FIFOs need at most, with gaps up to the next line."""
+    gaps = 2 * at.LINE
+    links = (at.LINK_REQUESTS + gaps) * used_links + 2 * max_nodes
+    fifos = (at.FIFO_RING + 2 * _max_capacity(fabric) + gaps) * used_fifos
+    return links + fifos + at.LINE + at.NODE_SIZE * max_nodes
 
 
 def _ring(least: int) -> int:
@@ -140,11 +179,10 @@ def _longest_delay(fabric: Fabric, netlist: Netlist, max_hops: int) -> int:
     )
 
 
-def _max_requests(fabric: Fabric, netlist: Netlist) -> int:
-    """Count the most requests for one link: heads at inputs of a switch, or flows of a site."""
+def _max_heads(fabric: Fabric) -> int:
+    """Return the most FIFOs at one switch."""
     targets = fabric.topology.link_target
-    inputs = np.bincount(targets[targets >= 0])
-    return max(int(inputs.max()) * fabric.link.channels, netlist.num_flows)
+    return int(np.bincount(targets[targets >= 0]).max()) * fabric.link.channels
 
 
 def _max_capacity(fabric: Fabric) -> int:
@@ -166,7 +204,11 @@ def _streams(netlist: Netlist) -> list[tuple[int, int, int]]:
 def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int) -> None:
     """Set what is no table: lists that are empty, constants of the fabric, masks of rings."""
     values = {
-        at.ACTIVE_LINKS_END: tables["active_links"].first,
+        at.INJECTS_END: tables["injects"].first,
+        at.MESHES_END: tables["meshes"].first,
+        at.EJECTS_END: tables["ejects"].first,
+        at.ALONE_END: tables["alone"].first,
+        at.LEAVING_END: tables["leaving"].first,
         at.NOW_END: tables["now"].first,
         at.NEXT_END: tables["next"].first,
         at.NUM_UNITS: tables["units"].number,
@@ -180,8 +222,9 @@ def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int
         at.DRAM_BURST_VECTORS: fabric.dram.burst_vectors,
         at.DRAM_BURST_CYCLES: fabric.dram.burst_cycles,
         at.MAX_SAMPLES: max_samples,
-        at.RING_MASK: _ring(_max_capacity(fabric)) - 1,
-        at.LINK_MASK: tables["heads"].number - 1,
+        at.FIFO_VECTORS: fabric.link.fifo_vectors,
+        at.MAX_HEADS: _max_heads(fabric),
+        at.LINK_MASK: tables["ejected"].number - 1,
         at.TIME_MASK: tables["credits"].number - 1,
     }
     cells[list(values)] = list(values.values())
@@ -236,7 +279,6 @@ def _fill_flows(cells: Cells, netlist: Netlist, t: _Tables, capacity: LongArray)
     num_sinks = np.array([len(flow.targets) for flow in flows], np.int64)
     sinks_end = t["sinks"].first + at.SINK_SIZE * np.cumsum(num_sinks)
     fields: dict[int, ArrayLike] = {
-        at.KIND: at.FLOW,
         at.WAKE_AT: at.NEVER,
         at.FLOW_TOKENS: [flow.tokens for flow in flows],
         at.FLOW_SOURCE: t["units"].handles[[flow.source for flow in flows]],
@@ -246,7 +288,7 @@ def _fill_flows(cells: Cells, netlist: Netlist, t: _Tables, capacity: LongArray)
         at.FLOW_QUEUE: queue,
         at.FLOW_QUEUE_END: queue + capacity,
         at.FLOW_CAPACITY: capacity,
-        at.FLOW_HEAD: queue,
+        at.HEAD: queue,
         at.FLOW_TAIL: queue,
         at.FLOW_GRANTED: at.NEVER,
     }
@@ -297,7 +339,6 @@ def _fill_fabric(cells: Cells, fabric: Fabric, t: _Tables) -> None:
     is_memory = topology.site_kind == SiteKind.MEMORY
     t["dram"].fill(cells, {at.KIND: at.DRAM_AGENT})
     t["sites"].fill(cells, {at.KIND: np.where(is_memory, at.MEMORY_SITE, at.OTHER_SITE)})
-    widths, cycles = topology.link_width, topology.link_cycles
-    t["links"].fill(cells, {at.LINK_WIDTH: widths, at.LINK_CYCLES: cycles})
-    capacity = np.repeat(cycles + fabric.link.fifo_vectors, fabric.link.channels)
-    t["fifos"].fill(cells, {at.KIND: at.FIFO, at.FIFO_CAPACITY: capacity})
+    t["open"].fill(cells, {at.FIFO_CAPACITY: 1})
+    t["widths"].fill(cells, {0: topology.link_width})
+    t["latencies"].fill(cells, {0: topology.link_cycles})

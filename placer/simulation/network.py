@@ -7,64 +7,210 @@ FIFO is entered in the calendar, one behind another vector is looked at when it 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from placer.base import inlined_with_runtime
+from placer.base import inlined, internal
 from placer.simulation import records as at
-from placer.simulation.calendar import wake_later, wake_next, wake_now
+from placer.simulation.calendar import enter, wake_later, wake_next, wake_now
 
 LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
 
 
-@inlined_with_runtime
-def _request(cells, node):
-    """Ask for the link of a node."""
-    link = cells[node + at.NODE_LINK]
+@inlined
+def _enter_head(cells, fifo, following, cycle, is_entered):
+    """Enter in the calendar that the head of a FIFO, on its way to nodes, becomes visible; no branch."""
+    row = (following & at.WAY_MASK) * (np.int64(cells[at.LINK_MASK]) + 1) + (cycle & cells[at.LINK_MASK])
+    bucket = np.uint32(cells[at.HEADS] + row * cells[at.HEADS_STRIDE])
+    number = cells[bucket]
+    cells[bucket + 1 + np.int64(number)] = fifo
+    cells[bucket] = number + (1 if is_entered else 0)
+
+
+@inlined
+def _head_bucket(cells, way, cycle):
+    """Return the bucket of heads that become visible now and leave in a way."""
+    row = way * (np.int64(cells[at.LINK_MASK]) + 1) + (cycle & cells[at.LINK_MASK])
+    return np.uint32(cells[at.HEADS] + row * cells[at.HEADS_STRIDE])
+
+
+@inlined
+def _send(cells, node, arrives):
+    """Put a vector on the link of a node, into the FIFO behind it."""
+    fifo = cells[node + at.NODE_FIFO]
+    following = cells[node + at.NODE_NEXT]
+    count = cells[fifo + at.COUNT]
+    tail = cells[fifo + at.HEAD] + 2 * np.int64(count)
+    end = 2 * np.int64(cells[fifo + at.FIFO_CAPACITY])
+    place = np.uint32(fifo + at.FIFO_RING + (tail - end if tail >= end else tail))
+    cells[place] = following
+    cells[place + 1] = arrives
+    cells[fifo + at.COUNT] = count + 1
+    _enter_head(cells, fifo, following, arrives, count == 0)
+
+
+@inlined
+def _eject(cells, node, arrives):
+    """Put a vector on the eject link of a node."""
+    bucket = cells[at.EJECTED] + (arrives & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
+    enter(cells, bucket, cells[node + at.NODE_NEXT])
+
+
+@inlined
+def _leave(cells, fifo, cycle):
+    """Let the head of a FIFO leave; the vector behind it becomes the head in the next cycle.
+
+    Its place is free then too: `_has_room` sees in which cycle the last head has left.
+    """
+    count = cells[fifo + at.COUNT] - 1
+    cells[fifo + at.COUNT] = count
+    cells[fifo + at.UNSENT] = at.NEVER - cycle
+    head = cells[fifo + at.HEAD] + 2
+    head = np.uint32(0 if head == 2 * cells[fifo + at.FIFO_CAPACITY] else head)
+    cells[fifo + at.HEAD] = head
+    place = fifo + at.FIFO_RING + np.int64(head)
+    more = np.int64(cells[place + 1]) - (cycle + 1)  # cycles until it is visible, at least one
+    visible = cycle + 1 + (more & ~(more >> 63))
+    _enter_head(cells, fifo, cells[place], visible, count != 0)
+
+
+@inlined
+def _has_room(cells, node, cycle):
+    """Say whether what is behind the link of a node takes one more vector."""
+    fifo = cells[node + at.NODE_FIFO]
+    leaves_now = 1 if cells[fifo + at.UNSENT] == at.NEVER - cycle else 0
+    return cells[fifo + at.COUNT] + leaves_now < cells[fifo + at.FIFO_CAPACITY]
+
+
+@inlined
+def _add_request(cells, link, node, source):
+    """Ask for the link of a node, for the head of a flow or FIFO; returns 1 if it is the first."""
     num = cells[link + at.LINK_NUM_REQUESTS]
-    cells[link + at.LINK_REQUESTS + np.int64(num)] = node
+    place = link + 2 * np.int64(num) + at.LINK_REQUESTS
+    cells[place] = node
+    cells[place + 1] = source
     cells[link + at.LINK_NUM_REQUESTS] = num + 1
-    if num == 0:
-        end = cells[at.ACTIVE_LINKS_END]
-        cells[end] = link
-        cells[at.ACTIVE_LINKS_END] = end + 1
+    return np.uint32(1 if num == 0 else 0)
 
 
-@inlined_with_runtime
-def _request_head(cells, fifo, node):
-    """Ask for every link over which the head of a FIFO, at a node, must be sent."""
-    first, end = cells[node + at.NODE_NEXT], cells[node + at.NODE_NEXT_END]
-    cells[fifo + at.UNSENT] = end - first
-    for k in range(first, end):
-        _request(cells, cells[k])
+@inlined
+def _request(cells, node, source):
+    """Ask for a mesh or eject link; it is written behind both lists, and counts where it belongs."""
+    link = cells[node + at.NODE_LINK]
+    is_new = _add_request(cells, link, node, source)
+    is_eject = cells[link + at.LINK_IS_EJECT]
+    meshes_end, ejects_end = cells[at.MESHES_END], cells[at.EJECTS_END]
+    cells[meshes_end] = link
+    cells[ejects_end] = link
+    cells[at.MESHES_END] = meshes_end + (is_new & ~is_eject)
+    cells[at.EJECTS_END] = ejects_end + (is_new & is_eject)
 
 
-@njit(cache=True)
+@internal
+def _request_heads(cells, cycle):
+    """Ask for every link over which heads of FIFOs must be sent that become visible now.
+
+    Copies for an eject link that never has more requests than it grants are sent at once.
+    """
+    bucket = _head_bucket(cells, at.ANY_WAY, cycle)
+    ejected = np.int64(0)
+    for k in range(bucket + 1, bucket + 1 + np.int64(cells[bucket])):
+        fifo = cells[k]
+        node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])]
+        copies = np.uint32(0)
+        while True:
+            key = cells[node + at.NODE_KEY]
+            if key & at.IS_FREE:
+                link = cells[node + at.NODE_LINK]
+                cells[link + at.LINK_VECTORS] += 1
+                _eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
+                ejected += 1
+            else:
+                _request(cells, node, fifo)
+                copies = np.uint32(copies + 1)
+            if key & at.IS_LAST:
+                break
+            node = np.uint32(node + at.NODE_SIZE)
+        cells[fifo + at.UNSENT] = copies
+        if copies == 0:
+            _leave(cells, fifo, cycle)
+    cells[bucket] = 0
+    _count_hops(cells, ejected)
+
+
+@inlined
+def _count_hops(cells, number):
+    cells[at.NUM_ACTED] += number
+    cells[at.NUM_HOPS] += number
+
+
+@internal
+def _eject_heads(cells, cycle):
+    """Send heads that become visible now over eject links that grant all requests at once."""
+    bucket = _head_bucket(cells, at.EJECT_WAY, cycle)
+    number = np.int64(cells[bucket])
+    for k in range(bucket + 1, bucket + 1 + number):
+        fifo = cells[k]
+        node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
+        link = cells[node + at.NODE_LINK]
+        cells[link + at.LINK_VECTORS] += 1
+        _eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
+        _leave(cells, fifo, cycle)
+    cells[bucket] = 0
+    _count_hops(cells, number)
+
+
+@inlined
+def _pass_alone(cells, fifo, cycle):
+    """Send the head of the only FIFO that uses a mesh link if there is room; returns 1 if not."""
+    node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
+    if not _has_room(cells, node, cycle):
+        return 1
+    link = cells[node + at.NODE_LINK]
+    cells[link + at.LINK_VECTORS] += 1
+    _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+    _leave(cells, fifo, cycle)
+    return 0
+
+
+@internal
+def _pass_heads(cells, cycle):
+    """Send heads that no other can compete with, those that wait for room and those visible now."""
+    waiting = cells[at.ALONE]
+    before = np.int64(cells[at.ALONE_END]) - waiting
+    for k in range(waiting, waiting + before):
+        fifo = cells[k]
+        cells[waiting] = fifo
+        waiting = np.uint32(waiting + _pass_alone(cells, fifo, cycle))
+    bucket = _head_bucket(cells, at.ALONE_WAY, cycle)
+    number = np.int64(cells[bucket])
+    for k in range(bucket + 1, bucket + 1 + number):
+        fifo = cells[k]
+        cells[waiting] = fifo
+        waiting = np.uint32(waiting + _pass_alone(cells, fifo, cycle))
+    cells[bucket] = 0
+    cells[at.ALONE_END] = waiting
+    _count_hops(cells, before + number - (np.int64(waiting) - cells[at.ALONE]))
+
+
+@inlined
 def _request_injection(cells, flow, cycle):
     """Ask for the inject link of a flow if it has a ready head and all credits."""
-    if cells[flow + at.FLOW_COUNT] == 0 or cells[flow + at.UNSENT] != 0:
+    if cells[flow + at.COUNT] == 0 or cells[flow + at.UNSENT] != 0:
         return
-    is_ready = cells[cells[flow + at.FLOW_HEAD]] <= cycle
+    is_ready = cells[cells[flow + at.HEAD]] <= cycle
     if is_ready and cells[flow + at.FLOW_SINKS_WITHOUT_CREDIT] == 0:
         cells[flow + at.UNSENT] = 1
-        _request(cells, cells[flow + at.FLOW_ROOT])
+        root, end = cells[flow + at.FLOW_ROOT], cells[at.INJECTS_END]
+        link = cells[root + at.NODE_LINK]
+        cells[end] = link
+        cells[at.INJECTS_END] = end + _add_request(cells, link, root, flow)
 
 
-@njit(cache=True)
+@internal
 def arrivals(cells, cycle):
     """Make visible what arrives in this cycle: vectors, credits, timers."""
-    bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
-    for k in range(bucket + 1, bucket + 1 + cells[bucket]):
-        fifo = cells[k]
-        _request_head(cells, fifo, cells[_place(cells, fifo, cells[fifo + at.FIFO_HEAD])])
-    cells[bucket] = 0
-
     bucket = cells[at.EJECTED] + (cycle & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
     for k in range(bucket + 1, bucket + 1 + cells[bucket]):
-        node = cells[k]
-        for s in range(cells[node + at.NODE_NEXT], cells[node + at.NODE_NEXT_END]):
-            sink = cells[s]
-            cells[sink + at.SINK_ARRIVED] += 1
-            wake_now(cells, cells[sink + at.SINK_AGENT], cycle)
+        _take_vector(cells, cells[k], cycle)
     cells[bucket] = 0
 
     bucket = cells[at.CREDITS] + (cycle & cells[at.TIME_MASK]) * cells[at.CREDITS_STRIDE]
@@ -74,14 +220,27 @@ def arrivals(cells, cycle):
 
     bucket = cells[at.WAKES] + (cycle & cells[at.TIME_MASK]) * cells[at.WAKES_STRIDE]
     for k in range(bucket + 1, bucket + 1 + cells[bucket]):
-        if cells[cells[k] + at.KIND] == at.FLOW:
+        if cells[k] < cells[at.FLOWS_END]:
             _request_injection(cells, cells[k], cycle)
         else:
             wake_now(cells, cells[k], cycle)
     cells[bucket] = 0
 
 
-@njit(cache=True)
+@inlined
+def _take_vector(cells, target, cycle):
+    """Put a vector into the input queue of a sink, or of all sinks of a list."""
+    if target < cells[at.SINKS_END]:
+        cells[target + at.SINK_ARRIVED] += 1
+        wake_now(cells, cells[target + at.SINK_AGENT], cycle)
+        return
+    for k in range(target + 1, target + 1 + cells[target]):
+        sink = cells[k]
+        cells[sink + at.SINK_ARRIVED] += 1
+        wake_now(cells, cells[sink + at.SINK_AGENT], cycle)
+
+
+@inlined
 def _take_credits(cells, sink, number, cycle):
     """Take credits of a sink that have come back to the source of its flow."""
     flow, credits = cells[sink + at.SINK_FLOW], cells[sink + at.SINK_CREDITS]
@@ -91,142 +250,161 @@ def _take_credits(cells, sink, number, cycle):
         _request_injection(cells, flow, cycle)
 
 
-@inlined_with_runtime
-def _place(cells, fifo, number):
-    """Return where vector `number` of a FIFO stands."""
-    return fifo + at.FIFO_RING + 2 * np.int64(number & cells[at.RING_MASK])
-
-
-@inlined_with_runtime
-def _enter_head(cells, fifo, cycle):
-    """Enter in the calendar that the head of a FIFO becomes visible in `cycle`."""
-    bucket = cells[at.HEADS] + (cycle & cells[at.LINK_MASK]) * cells[at.HEADS_STRIDE]
-    number = cells[bucket] + 1
-    cells[bucket] = number
-    cells[bucket + number] = fifo
-
-
-@inlined_with_runtime
-def _send(cells, node, arrives):
-    """Put a vector on the link of a node."""
-    fifo = cells[node + at.NODE_FIFO]
-    if fifo == at.NONE:
-        bucket = cells[at.EJECTED] + (arrives & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
-        number = cells[bucket] + 1
-        cells[bucket] = number
-        cells[bucket + number] = node
-        return
-    tail = cells[fifo + at.FIFO_TAIL]
-    place = _place(cells, fifo, tail)
-    cells[place] = node
-    cells[place + 1] = arrives
-    cells[fifo + at.FIFO_TAIL] = tail + 1
-    if tail == cells[fifo + at.FIFO_HEAD]:
-        _enter_head(cells, fifo, arrives)
-
-
-@inlined_with_runtime
-def _has_room(cells, node):
-    """Say whether the FIFO behind the link of a node takes one more vector."""
-    fifo = cells[node + at.NODE_FIFO]
-    occupancy = cells[fifo + at.FIFO_TAIL] - cells[fifo + at.FIFO_HEAD]
-    return fifo == at.NONE or occupancy < cells[fifo + at.FIFO_CAPACITY]
-
-
-@inlined_with_runtime
-def _choose(cells, link):
+@inlined
+def _choose(cells, link, num, cycle):
     """Return the address of the request that is granted next, NONE if there is none.
 
-    `flow - after` is unsigned and wraps around: flows below `after` come last.
+    `key - after` is unsigned and wraps around: flows below `after` come last.
     """
     first, after = link + at.LINK_REQUESTS, cells[link + at.LINK_AFTER]
-    chosen, best = at.NONE, LAST_TURN
-    for k in range(first, first + cells[link + at.LINK_NUM_REQUESTS]):
+    chosen, best = np.uint32(at.NONE), LAST_TURN
+    for k in range(first, first + 2 * np.int64(num), 2):
         node = cells[k]
-        turn = cells[node + at.NODE_FLOW] - after
-        if turn < best and _has_room(cells, node):
-            chosen, best = k, turn
+        turn = cells[node + at.NODE_KEY] - after
+        if turn < best and _has_room(cells, node, cycle):
+            chosen, best = np.uint32(k), turn
     return chosen
 
 
-@inlined_with_runtime
-def _serve(cells, link, leaving_end, cycle):
-    """Grant up to `width` requests of a link; returns the end of the list of leaving heads."""
-    for _ in range(cells[link + at.LINK_WIDTH]):
-        chosen = _choose(cells, link)
-        if chosen == at.NONE:
+@inlined
+def _take_request(cells, link, place, num):
+    """Take a granted request off the list of its link; returns 1 if the last copy is sent."""
+    node, source = cells[place], cells[place + 1]
+    last = link + at.LINK_REQUESTS + 2 * np.int64(num - 1)
+    cells[place], cells[place + 1] = cells[last], cells[last + 1]
+    cells[link + at.LINK_NUM_REQUESTS] = num - 1
+    cells[link + at.LINK_AFTER] = cells[node + at.NODE_KEY] + at.KEY_STEP
+    unsent = cells[source + at.UNSENT] - 1
+    cells[source + at.UNSENT] = unsent
+    return unsent == 0
+
+
+@inlined
+def _grant(cells, link, place, num, cycle):
+    """Send a vector over an inject or mesh link."""
+    node, source = cells[place], cells[place + 1]
+    is_done = _take_request(cells, link, place, num)
+    _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+    if source < cells[at.FLOWS_END]:
+        end = cells[at.LEAVING_END]
+        cells[end] = source
+        cells[at.LEAVING_END] = end + 1
+    elif is_done:
+        _leave(cells, source, cycle)
+
+
+@inlined
+def _serve(cells, link, cycle):
+    """Grant requests of an inject or mesh link."""
+    num = cells[link + at.LINK_NUM_REQUESTS]
+    if num == 1:  # most often; `_choose` would find the same
+        place = np.uint32(link + at.LINK_REQUESTS)
+        if _has_room(cells, cells[place], cycle):
+            _grant(cells, link, place, num, cycle)
+        return
+    for _ in range(min(num, cells[link + at.LINK_WIDTH])):
+        place = _choose(cells, link, num, cycle)
+        if place == at.NONE:
             break
-        node = cells[chosen]
-        num = cells[link + at.LINK_NUM_REQUESTS] - 1
-        cells[chosen] = cells[link + at.LINK_REQUESTS + num]
-        cells[link + at.LINK_NUM_REQUESTS] = num
-        cells[link + at.LINK_AFTER] = cells[node + at.NODE_FLOW] + at.FLOW_SIZE
-        cells[link + at.LINK_VECTORS] += 1
-        _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
-        source = cells[node + at.NODE_SOURCE]
-        unsent = cells[source + at.UNSENT] - 1
-        cells[source + at.UNSENT] = unsent
-        cells[at.NUM_HOPS] += 1
-        if unsent == 0:
-            cells[leaving_end] = source
-            leaving_end += 1
-    return leaving_end
+        _grant(cells, link, place, num, cycle)
+        num = np.uint32(num - 1)
 
 
-@njit(cache=True)
+@inlined
+def _serve_eject(cells, link, cycle):
+    """Grant requests of an eject link, behind which there is always room."""
+    num = cells[link + at.LINK_NUM_REQUESTS]
+    arrives = cycle + cells[link + at.LINK_CYCLES]
+    for _ in range(min(num, cells[link + at.LINK_WIDTH])):
+        place = np.uint32(link + at.LINK_REQUESTS) if num == 1 else _choose(cells, link, num, cycle)
+        node, source = cells[place], cells[place + 1]
+        is_done = _take_request(cells, link, place, num)
+        _eject(cells, node, arrives)
+        if is_done:
+            _leave(cells, source, cycle)
+        num = np.uint32(num - 1)
+
+
+@inlined
+def _serve_list(cells, first, serve, cycle):
+    """Let the active links of a list (header fields: start, end) grant; keep those with requests."""
+    kept, hops = cells[first], np.int64(0)
+    for k in range(cells[first], cells[first + 1]):
+        link = cells[k]
+        before = np.int64(cells[link + at.LINK_NUM_REQUESTS])
+        serve(cells, link, cycle)
+        waiting = cells[link + at.LINK_NUM_REQUESTS]
+        hops += before - waiting
+        cells[link + at.LINK_VECTORS] += before - waiting
+        cells[kept] = link
+        kept = np.uint32(kept + (1 if waiting else 0))
+    cells[first + 1] = kept
+    _count_hops(cells, hops)
+
+
+@internal
+def _serve_injects(cells, cycle):
+    _serve_list(cells, at.INJECTS, _serve, cycle)
+
+
+@internal
+def _serve_meshes(cells, cycle):
+    _serve_list(cells, at.MESHES, _serve, cycle)
+
+
+@internal
+def _serve_ejects(cells, cycle):
+    _serve_list(cells, at.EJECTS, _serve_eject, cycle)
+
+
+@internal
 def move_vectors(cells, cycle):
-    """Let all links decide on the state at the start of the cycle, then sent heads leave."""
-    hops_before = np.int64(cells[at.NUM_HOPS])
-    leaving_end = np.int64(cells[at.LEAVING])
-    position, end = np.int64(cells[at.ACTIVE_LINKS]), np.int64(cells[at.ACTIVE_LINKS_END])
-    while position < end:
-        link = cells[position]
-        leaving_end = _serve(cells, link, leaving_end, cycle)
-        if cells[link + at.LINK_NUM_REQUESTS] != 0:
-            position += 1
-        else:
-            end -= 1
-            cells[position] = cells[end]
-    cells[at.ACTIVE_LINKS_END] = end
-    for k in range(np.int64(cells[at.LEAVING]), leaving_end):
-        source = cells[k]
-        if cells[source + at.KIND] == at.FIFO:
-            _leave_fifo(cells, source, cycle)
-        else:
-            _leave_queue(cells, source, cycle)
-    cells[at.NUM_ACTED] += cells[at.NUM_HOPS] - hops_before
+    """Let all links decide on the state at the start of the cycle."""
+    _pass_heads(cells, cycle)
+    _eject_heads(cells, cycle)
+    _request_heads(cells, cycle)
+    _serve_meshes(cells, cycle)
+    _serve_ejects(cells, cycle)
+    _serve_injects(cells, cycle)
+    leaving = cells[at.LEAVING]
+    for k in range(leaving, cells[at.LEAVING_END]):
+        _leave_queue(cells, cells[k], cycle)
+    cells[at.LEAVING_END] = leaving
 
 
-@inlined_with_runtime
-def _leave_fifo(cells, fifo, cycle):
-    """Let the head of a FIFO leave; the vector behind it becomes the head."""
-    head = cells[fifo + at.FIFO_HEAD] + 1
-    cells[fifo + at.FIFO_HEAD] = head
-    if head != cells[fifo + at.FIFO_TAIL]:
-        place = _place(cells, fifo, head)
-        arrives = cells[place + 1]
-        if arrives <= cycle + 1:
-            _request_head(cells, fifo, cells[place])
-        else:
-            _enter_head(cells, fifo, arrives)
-
-
-@njit(cache=True)
+@inlined
 def _leave_queue(cells, flow, cycle):
     """Pay the credits of an injected head of an output queue, and ask for the next one."""
-    head = cells[flow + at.FLOW_HEAD] + 1
+    head = cells[flow + at.HEAD] + 1
     is_last = head == cells[flow + at.FLOW_QUEUE_END]
-    cells[flow + at.FLOW_HEAD] = cells[flow + at.FLOW_QUEUE] if is_last else head
-    cells[flow + at.FLOW_COUNT] -= 1
+    cells[flow + at.HEAD] = cells[flow + at.FLOW_QUEUE] if is_last else head
+    cells[flow + at.COUNT] -= 1
     for sink in range(cells[flow + at.FLOW_SINKS], cells[flow + at.FLOW_SINKS_END], at.SINK_SIZE):
         credits = cells[sink + at.SINK_CREDITS] - 1
         cells[sink + at.SINK_CREDITS] = credits
         if credits == 0:
             cells[flow + at.FLOW_SINKS_WITHOUT_CREDIT] += 1
     wake_next(cells, cells[flow + at.FLOW_AGENT], cycle)
-    if cells[flow + at.FLOW_COUNT] > 0:
-        ready = cells[cells[flow + at.FLOW_HEAD]]
+    if cells[flow + at.COUNT] > 0:
+        ready = cells[cells[flow + at.HEAD]]
         if ready > cycle + 1:
             wake_later(cells, flow, ready)
         else:
             _request_injection(cells, flow, cycle + 1)
+
+
+@inlined
+def has_requests(cells):
+    """Say whether a vector waits for a link."""
+    injects, meshes = cells[at.INJECTS_END] - cells[at.INJECTS], cells[at.MESHES_END] - cells[at.MESHES]
+    ejects, alone = cells[at.EJECTS_END] - cells[at.EJECTS], cells[at.ALONE_END] - cells[at.ALONE]
+    return injects + meshes + ejects + alone > 0
+
+
+@inlined
+def has_heads(cells, cycle):
+    """Say whether the head of a FIFO becomes visible in a cycle."""
+    number = np.int64(0)
+    for way in range(at.NUM_WAYS):
+        number += cells[_head_bucket(cells, way, cycle)]
+    return number > 0

@@ -1,9 +1,14 @@
 """Fields of the records that make up the cells of a simulation.
 
 A thing of the simulation (unit, flow, link, ...) is a record in one array of cells, and its
-*handle* is the address of that record: `cells[fifo + at.FIFO_HEAD]` is one load from an address
-known at once, and the fields of a record share a cache line. Handle 0 means "none". Handles of a
-kind ascend with the ids of the netlist and the fabric, so they also serve for round robin.
+*handle* is the address of that record: `cells[fifo + at.COUNT]` is one load from an address known
+at once. Handle 0 means "none". Handles of a kind ascend with the ids of the netlist and the
+fabric, so they also serve for round robin; those of flows are below all others, so that a handle
+tells whether it is a flow.
+
+What a hop touches is small and close together: a link, a FIFO, a sink and the part of a flow that
+moves are one cache line (16 cells) each, a node is a quarter. Only links and FIFOs that a decision
+uses have a record, so the size of the fabric does not matter.
 
 A *sink* is one (flow, target) pair, sinks are sorted by flow; a *stream* is a flow at a DRAM port;
 a *node* is one link in the route tree of one flow; an *agent* is what acts in a cycle: a compute
@@ -13,90 +18,104 @@ unit, a memory site or the DRAM.
 NONE = 0
 NEVER = (1 << 32) - 1  # no cycle has this number
 INFINITE = 1 << 30  # more samples than any simulation has
+LINE = 16  # cells of a cache line
 
 # Header: single values, at these addresses. X and X_END bound the records of a kind or a list.
 (
     UNITS, UNITS_END, FLOWS, FLOWS_END, SINKS, SINKS_END, SITES, SITES_END,
-    STREAMS, STREAMS_END, LINKS, LINKS_END, FIFOS, NODES, LISTS, DRAM,
+    STREAMS, STREAMS_END, DRAM,
     CHANNELS, CHANNELS_END,  # DRAM channels: cycle until which each is busy
     NUM_UNITS, NUM_LINKS, NUM_MESH_LINKS, NUM_SITES, NUM_CHANNELS, CREDIT_HOP_CYCLES,
     MEMORY_LATENCY, DRAM_LATENCY, DRAM_BURST_VECTORS, DRAM_BURST_CYCLES,
-    MAX_SAMPLES, LINK_SIZE, FIFO_SIZE,  # sizes of records that depend on the fabric
-    RING_MASK,  # places in the ring of a FIFO - 1
+    MAX_SAMPLES,
+    FIFO_VECTORS,  # places of a FIFO beyond those on the wire
+    MAX_HEADS,  # FIFOs at a switch: most requests for a mesh or eject link
+    WIDTHS, LATENCIES,  # lists: by link
     # Calendar, rings of buckets, a bucket per cycle: number of entries, then the entries.
     LINK_MASK,  # buckets - 1, of the two that follow
-    HEADS, HEADS_STRIDE,  # FIFOs whose head becomes visible
-    EJECTED, EJECTED_STRIDE,  # nodes of eject links that a vector has passed
+    HEADS, HEADS_STRIDE,  # FIFOs whose head becomes visible; a ring for each way it can leave
+    EJECTED, EJECTED_STRIDE,  # sinks (or lists of them) for which an eject link carries a vector
     TIME_MASK,
     CREDITS, CREDITS_STRIDE,  # pairs: sink, number
     WAKES, WAKES_STRIDE,  # agents, and flows whose head becomes ready
     NUM_FINISHERS,  # list: units that have finished a sample
-    ACTIVE_LINKS, ACTIVE_LINKS_END,
-    LEAVING,  # list: FIFOs and flows whose head has been sent in this cycle
+    INJECTS, INJECTS_END, MESHES, MESHES_END, EJECTS, EJECTS_END,  # lists: links with requests
+    ALONE, ALONE_END,  # list: FIFOs whose head waits for room behind a link that only they use
+    LEAVING, LEAVING_END,  # list: flows whose head has been sent in this cycle
     NOW, NOW_END,  # list: agents to look at in this cycle
     NEXT, NEXT_END,  # list: agents to look at in the next cycle
     NUM_SAMPLES,  # complete
     NUM_ACTED,  # actions in this cycle
     NUM_HOPS,  # vectors moved over links
     DRAM_AFTER,  # the flow after the last winner
+    # Of a decision: records of what it uses, and where they are.
+    LINK_OF,  # list: record of each link, NONE if it is not used
+    FIFO_OF,  # list: record of each FIFO, by link and channel, NONE if it is not used
+    NODE_OF, CHILD_OF, HOPS_OF,  # lists, scratch: by position in a route
+    LISTS,  # lists of sinks, and of what is on each site
+    ARENA,  # nodes, links and FIFOs
+    OPEN,  # what stands behind all eject links: a FIFO that is always empty
     HEADER_END,
-) = range(1, 56)  # fmt: skip
+) = range(1, 67)  # fmt: skip
 
-# What can be woken, or is the source of a node, begins with its kind.
+# What can be woken begins with its kind; flows are known by their handle.
 KIND = 0
-COMPUTE_UNIT, OTHER_UNIT, MEMORY_SITE, OTHER_SITE, DRAM_AGENT, FLOW, FIFO = range(7)
+COMPUTE_UNIT, OTHER_UNIT, MEMORY_SITE, OTHER_SITE, DRAM_AGENT = range(5)
 QUEUED_FOR = 1  # agent: last cycle in whose agent list it stands
-UNSENT = 1  # flow and FIFO: copies of the head that have asked for a link and wait for it
-WAKE_AT = 2  # agent and flow: last cycle it was entered for
-DRAM_SIZE = 3
+WAKE_AT = 3  # agent and flow: last cycle it was entered for
+DRAM_SIZE = LINE
+
+# What a link takes vectors from, a flow (its output queue) or a FIFO, begins like this.
+COUNT = 0  # vectors in the queue, those on the wire included
+HEAD = 1  # flow: address of the head's place; FIFO: of its place, counted from the ring
+UNSENT = 2  # copies of the head that wait for a link; FIFO: NEVER - cycle once it has left
 
 (
+    UNIT_SELF,  # its own handle
+    _,  # WAKE_AT
+    UNIT_NEXT_START,  # cycle
     UNIT_FIRINGS,  # per sample
-    UNIT_INTERVAL,  # cycles per firing, rounded down ...
-    UNIT_INTERVAL_REST,  # ... and cycles per sample that this leaves over
     UNIT_RELEASES,
+    UNIT_RELEASE_REST,  # releases * firings done, modulo firings
+    UNIT_IN, UNIT_IN_END,  # list: its sinks by flow
+    UNIT_OUT, UNIT_OUT_END,  # list: its flows
+    UNIT_FIRING,  # number of the next firing in its sample
+    UNIT_TIME_STATE,  # UnitTime
+    UNIT_INTERVAL_REST,  # cycles per sample that UNIT_INTERVAL leaves over
+    UNIT_CYCLE_REST,  # cycles * firings done, modulo firings
+    UNIT_INTERVAL,  # cycles per firing, rounded down
     UNIT_DEPTH,
     UNIT_SLOTS,
     UNIT_SETS_PERIOD,  # 1 for a pacing unit
-    UNIT_IN, UNIT_IN_END,  # list: its sinks by flow
-    UNIT_OUT, UNIT_OUT_END,  # list: its flows
     UNIT_FINISHES,  # list: cycle in which it finished each sample
-    UNIT_SELF,  # its own handle
     UNIT_SITE,
     UNIT_AGENT,  # agent that acts for it
-    UNIT_FIRING,  # number of the next firing in its sample
-    UNIT_NEXT_START,  # cycle
-    UNIT_CYCLE_REST,  # cycles * firings done, modulo firings
-    UNIT_RELEASE_REST,  # releases * firings done, modulo firings
     UNIT_WRITTEN,  # samples
     UNIT_FREED,  # samples
     UNIT_FINISHED,  # samples
     UNIT_COULD_ACT,  # scratch of a step
     UNIT_TIME_SINCE,  # cycle
-    UNIT_TIME_STATE,  # UnitTime
     UNIT_TIME,  # four cells: cycles by UnitTime
-) = range(3, 29)  # fmt: skip
-UNIT_SIZE = UNIT_TIME + 4
+) = range(2, 29)  # fmt: skip
+UNIT_SIZE = 2 * LINE
 
 (
-    FLOW_TOKENS,
-    FLOW_SOURCE,  # unit
-    FLOW_AGENT,  # of the source
     FLOW_ROOT,  # node of the inject link
     FLOW_SINKS, FLOW_SINKS_END,
-    FLOW_READ_CYCLES,
-    FLOW_QUEUE, FLOW_QUEUE_END,  # ring: ready times of the output queue
-    FLOW_CAPACITY,  # vectors in the output queue
-    FLOW_COUNT,  # vectors in the output queue now
-    FLOW_HEAD,  # address in the ring
-    FLOW_TAIL,  # address in the ring
     FLOW_SINKS_WITHOUT_CREDIT,
+    FLOW_AGENT,  # of the source
+    FLOW_QUEUE, FLOW_QUEUE_END,  # ring: ready times of the output queue
+    FLOW_TAIL,  # address in the ring
+    FLOW_CAPACITY,  # vectors in the output queue
+    FLOW_TOKENS,
     FLOW_REST,  # compute source: tokens * releases done, modulo releases
+    FLOW_SOURCE,  # unit
+    FLOW_READ_CYCLES,
     FLOW_SAMPLE,  # memory or port source: sample that is being read
     FLOW_TOKEN,
     FLOW_GRANTED,  # cycle of the last DRAM grant
-    FLOW_SIZE,
-) = range(3, 22)  # fmt: skip
+) = range(4, 20)  # fmt: skip
+FLOW_SIZE = 2 * LINE
 
 (
     SINK_FLOW,
@@ -110,8 +129,8 @@ UNIT_SIZE = UNIT_TIME + 4
     SINK_REST,  # compute target: -tokens * firings done, modulo firings
     SINK_SAMPLE,  # memory or port target: sample that is being written
     SINK_TOKEN,
-    SINK_SIZE,
-) = range(12)
+) = range(11)
+SINK_SIZE = LINE
 
 (
     SITE_OUT, SITE_OUT_END,  # list: flows that leave it
@@ -121,8 +140,8 @@ UNIT_SIZE = UNIT_TIME + 4
     SITE_READ_HOLDER,  # unit that holds the read port
     SITE_READ_AFTER,  # the flow after the last winner
     SITE_WRITE_AFTER,
-    SITE_SIZE,
-) = range(3, 14)  # fmt: skip
+) = range(4, 14)  # fmt: skip
+SITE_SIZE = LINE
 
 (
     STREAM_FLOW,
@@ -134,27 +153,29 @@ UNIT_SIZE = UNIT_TIME + 4
 
 (
     LINK_NUM_REQUESTS,
-    LINK_AFTER,  # the flow after the last winner
+    LINK_AFTER,  # the key after the last winner
     LINK_VECTORS,  # sent since the statistics began
     LINK_WIDTH,
     LINK_CYCLES,
-    LINK_REQUESTS,  # to the end of the record: nodes that ask for the link, in no order
-) = range(6)
+    LINK_IS_EJECT,
+    LINK_REQUESTS,  # to the end, in no order, pairs: node that asks, flow or FIFO its vector is in
+) = range(7)
+
+FIFO_CAPACITY = 3
+FIFO_RING = 4  # to the end, pairs: node where the vector goes next, cycle it becomes visible
 
 (
-    FIFO_HEAD,  # vectors that have left
-    FIFO_TAIL,  # vectors that have been sent to it
-    FIFO_CAPACITY,
-    FIFO_RING,  # to the end of the record, pairs: node, cycle in which it becomes visible
-) = range(2, 6)
-
-(
-    NODE_FLOW,
+    NODE_KEY,  # flow, plus IS_LAST and IS_FREE
     NODE_LINK,
-    NODE_FIFO,  # FIFO behind the link, NONE behind an eject link
-    NODE_SOURCE,  # FIFO before the link, the flow at its root
-    NODE_NEXT, NODE_NEXT_END,  # list: nodes that follow it; behind an eject link: sinks
-    NODE_PARENT,  # NONE at the root
-    NODE_HOPS,  # mesh links from the source up to and with this node
+    NODE_FIFO,  # FIFO behind the link, OPEN behind an eject link
+    NODE_NEXT,  # first node that follows, plus its way; behind an eject link: sink, or a list of them
     NODE_SIZE,
-) = range(9)  # fmt: skip
+) = range(5)
+IS_LAST = 1  # of the nodes that follow the same node
+IS_FREE = 2  # the eject link grants all requests at once: no more FIFOs use it than it has width
+KEY_STEP = 4  # from a key to the first one that has its turn later
+# How the head of a FIFO leaves: by round robin, over an eject link that is free, or over a mesh link
+# that no other FIFO uses.
+ANY_WAY, EJECT_WAY, ALONE_WAY = range(3)
+NUM_WAYS = 3
+WAY_MASK = 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from placer.base import internal
 from placer.simulation import records as at
 
 
@@ -25,7 +26,26 @@ def tree_sizes(route_start, links, parents, num_mesh_links):
     return max_nodes, max_hops
 
 
-@njit(cache=True)
+@internal
+def load_start(cells, start):
+    """Go back to the start of cycle 0, without a decision: `start`, and all that follows it empty."""
+    for k in range(len(start)):
+        cells[k] = start[k]
+    for bucket in range(at.NUM_WAYS * (np.int64(cells[at.LINK_MASK]) + 1)):
+        cells[cells[at.HEADS] + bucket * cells[at.HEADS_STRIDE]] = 0
+    for bucket in range(np.int64(cells[at.LINK_MASK]) + 1):
+        cells[cells[at.EJECTED] + bucket * cells[at.EJECTED_STRIDE]] = 0
+    for bucket in range(np.int64(cells[at.TIME_MASK]) + 1):
+        cells[cells[at.CREDITS] + bucket * cells[at.CREDITS_STRIDE]] = 0
+        cells[cells[at.WAKES] + bucket * cells[at.WAKES_STRIDE]] = 0
+    num_links = np.int64(cells[at.NUM_LINKS])
+    for k in range(num_links):
+        cells[cells[at.LINK_OF] + k] = 0
+    for k in range(num_links * cells[at.NUM_CHANNELS]):
+        cells[cells[at.FIFO_OF] + k] = 0
+
+
+@internal
 def load_decision(cells, sites, channels, route_start, links, parents):
     """Write one decision into the cells; `route_start` is one row of `Decisions.route_start`."""
     for u in range(len(sites)):
@@ -36,14 +56,16 @@ def load_decision(cells, sites, channels, route_start, links, parents):
         is_buffer = site_kind == at.MEMORY_SITE
         other = site if is_buffer else np.int64(cells[at.DRAM])
         cells[unit + at.UNIT_AGENT] = unit if kind == at.COMPUTE_UNIT else other
-    num_nodes = route_start[-1] - route_start[0]
+    _count_nodes(cells, channels, route_start, links)
+    nodes = _place_links(cells, np.int64(cells[at.ARENA]))
+    unused = np.int64(cells[at.LISTS])
     for f in range(len(channels)):
         first, end = route_start[f], route_start[f + 1]
         flow = cells[at.FLOWS] + f * at.FLOW_SIZE
-        root = cells[at.NODES] + (first - route_start[0]) * at.NODE_SIZE
-        _load_tree(cells, flow, root, channels[f], links[first:end], parents[first:end])
-    unused = _link_children(cells, num_nodes)
-    unused = _list_sinks(cells, num_nodes, unused)
+        root = nodes + (first - route_start[0]) * at.NODE_SIZE
+        _place_nodes(cells, flow, root, parents[first:end])
+        unused = _load_tree(cells, flow, channels[f], links[first:end], parents[first:end], unused)
+    _mark_ways(cells, nodes, nodes + (route_start[-1] - route_start[0]) * at.NODE_SIZE)
     _address_agents(cells)
     flows, sinks, units = ((at.FLOWS, at.FLOW_SIZE), (at.SINKS, at.SINK_SIZE), (at.UNITS, at.UNIT_SIZE))
     unused = _list_on_sites(cells, flows, at.FLOW_SOURCE, at.SITE_OUT, unused)
@@ -51,70 +73,154 @@ def load_decision(cells, sites, channels, route_start, links, parents):
     _list_on_sites(cells, units, at.UNIT_SELF, at.SITE_UNITS, unused)
 
 
-@njit(cache=True)
-def _load_tree(cells, flow, root, channel, links, parents):
-    """Write the nodes of one flow; `parents` counts from the root."""
-    num_mesh = np.int64(cells[at.NUM_MESH_LINKS])
+@internal
+def _count_nodes(cells, channels, route_start, links):
+    """Count the nodes of every link, and mark the FIFOs that are used, in place of their records."""
+    link_of, fifo_of = np.int64(cells[at.LINK_OF]), np.int64(cells[at.FIFO_OF])
+    num_channels = np.int64(cells[at.NUM_CHANNELS])
+    for f in range(len(channels)):
+        for k in range(route_start[f], route_start[f + 1]):
+            cells[link_of + links[k]] += 1
+            cells[fifo_of + links[k] * num_channels + channels[f]] = 1
+
+
+@internal
+def _place_links(cells, unused):
+    """Place a record for every link that is used, its FIFOs behind it; returns their end."""
+    link_of, fifo_of = np.int64(cells[at.LINK_OF]), np.int64(cells[at.FIFO_OF])
+    num_channels, num_mesh = np.int64(cells[at.NUM_CHANNELS]), np.int64(cells[at.NUM_MESH_LINKS])
     first_eject = num_mesh + cells[at.NUM_SITES]
-    cells[flow + at.FLOW_ROOT] = root
-    for k in range(len(links)):
-        link, node = np.int64(links[k]), root + k * at.NODE_SIZE
-        fifo = cells[at.FIFOS] + (link * cells[at.NUM_CHANNELS] + channel) * cells[at.FIFO_SIZE]
-        cells[node + at.NODE_FLOW] = flow
-        cells[node + at.NODE_LINK] = cells[at.LINKS] + link * cells[at.LINK_SIZE]
-        cells[node + at.NODE_FIFO] = fifo if link < first_eject else at.NONE
-        cells[node + at.NODE_HOPS] = 1 if link < num_mesh else 0
-        cells[node + at.NODE_SOURCE] = flow
-        if parents[k] >= 0:
-            parent = root + parents[k] * at.NODE_SIZE
-            cells[node + at.NODE_PARENT] = parent
-            cells[node + at.NODE_SOURCE] = cells[parent + at.NODE_FIFO]
-            cells[node + at.NODE_HOPS] += cells[parent + at.NODE_HOPS]
-            cells[parent + at.NODE_NEXT_END] += 1  # counts children until they are listed
-
-
-@njit(cache=True)
-def _link_children(cells, num_nodes):
-    """List the children of every node; returns the end of the lists."""
-    first = np.int64(cells[at.NODES])
-    end = first + num_nodes * at.NODE_SIZE
-    unused = np.int64(cells[at.LISTS])
-    for node in range(first, end, at.NODE_SIZE):
-        number = cells[node + at.NODE_NEXT_END]
-        cells[node + at.NODE_NEXT] = unused
-        cells[node + at.NODE_NEXT_END] = unused
-        unused += number
-    for node in range(first, end, at.NODE_SIZE):
-        parent = cells[node + at.NODE_PARENT]
-        if parent != at.NONE:
-            cells[cells[parent + at.NODE_NEXT_END]] = node
-            cells[parent + at.NODE_NEXT_END] += 1
-    return unused
-
-
-@njit(cache=True)
-def _list_sinks(cells, num_nodes, unused):
-    """List the sinks behind every eject node, and how long their credits travel."""
-    first = np.int64(cells[at.NODES])
-    first_eject = np.int64(cells[at.NUM_MESH_LINKS]) + cells[at.NUM_SITES]
-    for node in range(first, first + num_nodes * at.NODE_SIZE, at.NODE_SIZE):
-        if cells[node + at.NODE_FIFO] != at.NONE:
+    for k in range(np.int64(cells[at.NUM_LINKS])):
+        requests = np.int64(cells[link_of + k])
+        if requests == 0:
             continue
-        link = (np.int64(cells[node + at.NODE_LINK]) - cells[at.LINKS]) // cells[at.LINK_SIZE]
-        site = cells[at.SITES] + (link - first_eject) * at.SITE_SIZE
-        flow = cells[node + at.NODE_FLOW]
+        if k < num_mesh or k >= first_eject:
+            requests = min(requests, np.int64(cells[at.MAX_HEADS]))
+        cycles = np.int64(cells[cells[at.LATENCIES] + k])
+        link, unused = _place_record(cells, at.LINK_REQUESTS + 2 * requests, unused)
+        cells[link_of + k] = link
+        cells[link + at.LINK_WIDTH] = cells[cells[at.WIDTHS] + k]
+        cells[link + at.LINK_CYCLES] = cycles
+        cells[link + at.LINK_IS_EJECT] = 1 if k >= first_eject else 0
+        capacity = cycles + cells[at.FIFO_VECTORS]
+        for place in range(fifo_of + k * num_channels, fifo_of + (k + 1) * num_channels):
+            if k >= first_eject:
+                cells[place] = cells[at.OPEN]
+            elif cells[place]:
+                fifo, unused = _place_record(cells, at.FIFO_RING + 2 * capacity, unused)
+                cells[place] = fifo
+                cells[fifo + at.FIFO_CAPACITY] = capacity
+    return (unused + at.LINE - 1) // at.LINE * at.LINE
+
+
+@internal
+def _place_record(cells, size, unused):
+    """Place a record of zeros that shares no cache line if it need not; returns it and its end."""
+    unit = at.LINE // 2 if size <= at.LINE // 2 else at.LINE
+    record = (unused + unit - 1) // unit * unit
+    end = record + (size + unit - 1) // unit * unit
+    for k in range(record, end):
+        cells[k] = 0
+    return record, end
+
+
+@internal
+def _place_nodes(cells, flow, root, parents):
+    """Place the nodes of one flow; those that follow the same node stand side by side."""
+    node_of, child_of = np.int64(cells[at.NODE_OF]), np.int64(cells[at.CHILD_OF])
+    cells[flow + at.FLOW_ROOT] = root
+    cells[root + at.NODE_KEY] = flow | at.IS_LAST
+    for k in range(len(parents)):
+        cells[child_of + k] = 0
+        if parents[k] >= 0:
+            cells[child_of + parents[k]] += 1
+    unused = root + at.NODE_SIZE
+    for k in range(len(parents)):
+        node = root
+        if parents[k] >= 0:
+            node = np.int64(cells[child_of + parents[k]])
+            cells[child_of + parents[k]] = node + at.NODE_SIZE
+        number = np.int64(cells[child_of + k])
+        cells[node_of + k] = node
+        cells[child_of + k] = unused
         cells[node + at.NODE_NEXT] = unused
-        for sink in range(cells[flow + at.FLOW_SINKS], cells[flow + at.FLOW_SINKS_END], at.SINK_SIZE):
-            if cells[cells[sink + at.SINK_UNIT] + at.UNIT_SITE] == site:
-                hops = cells[node + at.NODE_HOPS]
-                cells[sink + at.SINK_CREDIT_CYCLES] = hops * cells[at.CREDIT_HOP_CYCLES] + 1
-                cells[unused] = sink
-                unused += 1
-        cells[node + at.NODE_NEXT_END] = unused
+        for _ in range(number):
+            cells[unused + at.NODE_KEY] = flow
+            unused += at.NODE_SIZE
+        if number > 0:
+            cells[unused - at.NODE_SIZE + at.NODE_KEY] = flow | at.IS_LAST
+
+
+@internal
+def _load_tree(cells, flow, channel, links, parents, unused):
+    """Write links and FIFOs of the nodes of one flow, and list its sinks; returns the lists' end."""
+    num_mesh, num_channels = np.int64(cells[at.NUM_MESH_LINKS]), np.int64(cells[at.NUM_CHANNELS])
+    hops_of, first_eject = np.int64(cells[at.HOPS_OF]), num_mesh + cells[at.NUM_SITES]
+    for k in range(len(links)):
+        link, node = np.int64(links[k]), np.int64(cells[cells[at.NODE_OF] + k])
+        cells[node + at.NODE_LINK] = cells[cells[at.LINK_OF] + link]
+        cells[node + at.NODE_FIFO] = cells[cells[at.FIFO_OF] + link * num_channels + channel]
+        hops = np.int64(1 if link < num_mesh else 0)
+        if parents[k] >= 0:
+            hops += cells[hops_of + parents[k]]
+            parent = cells[cells[at.NODE_OF] + parents[k]]
+            _count_source(cells, cells[node + at.NODE_LINK], cells[parent + at.NODE_FIFO])
+        cells[hops_of + k] = hops
+        if link >= first_eject:
+            site = cells[at.SITES] + (link - first_eject) * at.SITE_SIZE
+            unused = _list_sinks(cells, flow, node, site, hops, unused)
     return unused
 
 
-@njit(cache=True)
+@internal
+def _count_source(cells, link, fifo):
+    """Count the FIFOs that use a link, up to three, in the place of its requests."""
+    first, number = link + at.LINK_REQUESTS, cells[link + at.LINK_NUM_REQUESTS]
+    is_known = (number > 0 and cells[first] == fifo) or (number > 1 and cells[first + 1] == fifo)
+    if number < 3 and not is_known:
+        if number < 2:
+            cells[first + np.int64(number)] = fifo
+        cells[link + at.LINK_NUM_REQUESTS] = number + 1
+
+
+@internal
+def _mark_ways(cells, first, end):
+    """Mark eject nodes whose link is free, and nodes after which a head has a way of its own."""
+    for node in range(first, end, at.NODE_SIZE):
+        link = cells[node + at.NODE_LINK]
+        is_free = cells[link + at.LINK_NUM_REQUESTS] <= min(np.uint32(2), cells[link + at.LINK_WIDTH])
+        if cells[link + at.LINK_IS_EJECT] and is_free:
+            cells[node + at.NODE_KEY] |= at.IS_FREE
+    for node in range(first, end, at.NODE_SIZE):
+        if cells[cells[node + at.NODE_LINK] + at.LINK_IS_EJECT]:
+            continue
+        following = np.int64(cells[node + at.NODE_NEXT])
+        key, link = cells[following + at.NODE_KEY], cells[following + at.NODE_LINK]
+        is_eject = cells[link + at.LINK_IS_EJECT]
+        if key & at.IS_LAST and key & at.IS_FREE:
+            cells[node + at.NODE_NEXT] = following | at.EJECT_WAY
+        elif key & at.IS_LAST and not is_eject and cells[link + at.LINK_NUM_REQUESTS] == 1:
+            cells[node + at.NODE_NEXT] = following | at.ALONE_WAY
+    for node in range(first, end, at.NODE_SIZE):
+        cells[cells[node + at.NODE_LINK] + at.LINK_NUM_REQUESTS] = 0
+
+
+@internal
+def _list_sinks(cells, flow, node, site, hops, unused):
+    """Note the sinks behind an eject node, and how long their credits travel; returns the lists' end."""
+    end = unused + 1
+    for sink in range(cells[flow + at.FLOW_SINKS], cells[flow + at.FLOW_SINKS_END], at.SINK_SIZE):
+        if cells[cells[sink + at.SINK_UNIT] + at.UNIT_SITE] == site:
+            cells[sink + at.SINK_CREDIT_CYCLES] = hops * cells[at.CREDIT_HOP_CYCLES] + 1
+            cells[end] = sink
+            end += 1
+    number = end - unused - 1
+    cells[unused] = number
+    cells[node + at.NODE_NEXT] = cells[unused + 1] if number == 1 else unused
+    return end
+
+
+@internal
 def _address_agents(cells):
     """Note at every flow and sink which agent acts for its unit."""
     for flow in range(cells[at.FLOWS], cells[at.FLOWS_END], at.FLOW_SIZE):
@@ -123,7 +229,7 @@ def _address_agents(cells):
         cells[sink + at.SINK_AGENT] = cells[cells[sink + at.SINK_UNIT] + at.UNIT_AGENT]
 
 
-@njit(cache=True)
+@internal
 def _list_on_sites(cells, records, owner, field, unused):
     """List records on the site of their owner unit, ascending; returns the end of the lists.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from placer.base import inlined, internal
 from placer.simulation import records as at
 from placer.simulation.calendar import account, finish_sample, push_output, return_credits, wake_later, wake_next
 from placer.simulation.measurement import UnitTime
@@ -19,7 +19,7 @@ PORT_WAIT = int(UnitTime.PORT_WAIT)
 COULD_USE_PORT, COULD_READ_WITH_ROOM = 1, 2
 
 
-@njit(cache=True)
+@inlined
 def _num_outputs(cells, flow, releases):
     """Return the vectors that the next release puts into an output queue."""
     rest = np.int64(cells[flow + at.FLOW_REST]) + cells[flow + at.FLOW_TOKENS]
@@ -28,7 +28,7 @@ def _num_outputs(cells, flow, releases):
     return 1 if rest < 2 * releases else rest // releases
 
 
-@njit(cache=True)
+@inlined
 def _missing(cells, unit, is_release, releases):
     """Return STARVED, BLOCKED, or BUSY when nothing is missing for the next firing."""
     is_start = cells[unit + at.UNIT_FIRING] == 0
@@ -43,12 +43,12 @@ def _missing(cells, unit, is_release, releases):
         for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):
             flow = cells[k]
             number = _num_outputs(cells, flow, releases)
-            if number + cells[flow + at.FLOW_COUNT] > cells[flow + at.FLOW_CAPACITY]:
+            if number + cells[flow + at.COUNT] > cells[flow + at.FLOW_CAPACITY]:
                 return BLOCKED
     return BUSY
 
 
-@njit(cache=True)
+@internal
 def compute_step(cells, unit, cycle):
     """Fire if everything is there; sleep otherwise, an arrival or a freed place wakes the unit."""
     next_start, horizon = cells[unit + at.UNIT_NEXT_START], cells[at.TIME_MASK] + 1
@@ -83,7 +83,7 @@ def compute_step(cells, unit, cycle):
         wake_later(cells, unit, cycle + min(interval, horizon - 1))
 
 
-@njit(cache=True)
+@inlined
 def _take_inputs(cells, unit, firings, cycle):
     for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
         sink = cells[k]
@@ -95,7 +95,7 @@ def _take_inputs(cells, unit, firings, cycle):
         cells[sink + at.SINK_REST] = rest
 
 
-@njit(cache=True)
+@inlined
 def _put_outputs(cells, unit, releases, cycle):
     ready = cycle + cells[unit + at.UNIT_DEPTH]
     for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):
@@ -106,7 +106,7 @@ def _put_outputs(cells, unit, releases, cycle):
         cells[flow + at.FLOW_REST] += cells[flow + at.FLOW_TOKENS] - number * releases
 
 
-@njit(cache=True)
+@inlined
 def _next_interval(cells, unit, firings):
     """Return the cycles from this firing to the next one."""
     rest = np.int64(cells[unit + at.UNIT_CYCLE_REST]) + cells[unit + at.UNIT_INTERVAL_REST]
@@ -115,7 +115,7 @@ def _next_interval(cells, unit, firings):
     return cells[unit + at.UNIT_INTERVAL] + (1 if is_longer else 0)
 
 
-@njit(cache=True)
+@internal
 def memory_step(cells, site, cycle):
     """Serve the write port and the read port of a memory site once."""
     for k in range(cells[site + at.SITE_UNITS], cells[site + at.SITE_UNITS_END]):
@@ -140,7 +140,7 @@ def memory_step(cells, site, cycle):
         wake_next(cells, site, cycle)
 
 
-@njit(cache=True)
+@inlined
 def _choose_write(cells, site):
     """Choose the sink whose vector is written in this cycle, or NONE."""
     after = cells[site + at.SITE_WRITE_AFTER]
@@ -159,7 +159,7 @@ def _choose_write(cells, site):
     return chosen
 
 
-@njit(cache=True)
+@inlined
 def _choose_read(cells, site):
     """Choose the flow whose vector is read in this cycle if the port is free, or NONE."""
     after = cells[site + at.SITE_READ_AFTER]
@@ -169,7 +169,7 @@ def _choose_read(cells, site):
         unit = cells[flow + at.FLOW_SOURCE]
         if cells[flow + at.FLOW_SAMPLE] >= cells[unit + at.UNIT_WRITTEN]:
             continue
-        if cells[flow + at.FLOW_COUNT] >= cells[flow + at.FLOW_CAPACITY]:
+        if cells[flow + at.COUNT] >= cells[flow + at.FLOW_CAPACITY]:
             cells[unit + at.UNIT_COULD_ACT] |= COULD_READ_WITH_ROOM
             continue
         cells[unit + at.UNIT_COULD_ACT] |= COULD_USE_PORT
@@ -179,7 +179,7 @@ def _choose_read(cells, site):
     return chosen
 
 
-@njit(cache=True)
+@inlined
 def _account_buffers(cells, site, sink, flow, is_held, cycle):
     writer = cells[sink + at.SINK_UNIT] if sink != at.NONE else at.NONE
     reader = cells[flow + at.FLOW_SOURCE] if flow != at.NONE else at.NONE
@@ -198,7 +198,7 @@ def _account_buffers(cells, site, sink, flow, is_held, cycle):
         account(cells, unit, time_state, cycle)
 
 
-@njit(cache=True)
+@inlined
 def _write_vector(cells, sink, cycle):
     cells[sink + at.SINK_ARRIVED] -= 1
     return_credits(cells, sink, 1, cycle)
@@ -217,7 +217,7 @@ def _write_vector(cells, sink, cycle):
     cells[unit + at.UNIT_WRITTEN] = slowest
 
 
-@njit(cache=True)
+@inlined
 def _read_vector(cells, flow, cycle):
     push_output(cells, flow, cycle + cells[at.MEMORY_LATENCY])
     token = cells[flow + at.FLOW_TOKEN] + 1
@@ -233,7 +233,7 @@ def _read_vector(cells, flow, cycle):
         finish_sample(cells, unit, cycle)
 
 
-@njit(cache=True)
+@internal
 def slowest_input(cells, unit):
     slowest = at.INFINITE
     for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
@@ -241,7 +241,7 @@ def slowest_input(cells, unit):
     return slowest
 
 
-@njit(cache=True)
+@internal
 def slowest_output(cells, unit):
     slowest = at.INFINITE
     for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):
