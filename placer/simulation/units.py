@@ -51,7 +51,7 @@ def _missing(cells, unit, is_release, releases):
 @internal
 def compute_step(cells, unit, cycle):
     """Fire if everything is there; sleep otherwise, an arrival or a freed place wakes the unit."""
-    next_start, horizon = cells[unit + at.UNIT_NEXT_START], cells[at.TIME_MASK] + 1
+    next_start, horizon = cells[unit + at.BUSY_UNTIL], cells[at.TIME_MASK] + 1
     if cycle < next_start:
         wake_later(cells, unit, min(np.int64(next_start), cycle + horizon - 1))
         return
@@ -76,7 +76,7 @@ def compute_step(cells, unit, cycle):
         finish_sample(cells, unit, cycle)
     cells[unit + at.UNIT_FIRING] = firing
     interval = _next_interval(cells, unit, firings)
-    cells[unit + at.UNIT_NEXT_START] = cycle + interval
+    cells[unit + at.BUSY_UNTIL] = cycle + interval
     if interval == 1:
         wake_next(cells, unit, cycle)
     else:
