@@ -273,8 +273,9 @@ def _choose(cells, link, num, cycle):
     for k in range(first, first + 2 * np.int64(num), 2):
         node = cells[k]
         turn = cells[node + at.NODE_KEY] - after
-        if turn < best and _has_room(cells, node, cycle):
-            chosen, best = np.uint32(k), turn
+        turn = turn if _has_room(cells, node, cycle) else LAST_TURN
+        chosen = np.uint32(k) if turn < best else chosen
+        best = min(turn, best)
     return chosen
 
 

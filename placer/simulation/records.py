@@ -107,13 +107,13 @@ UNIT_SIZE = 2 * LINE
     FLOW_TAIL,  # address in the ring
     FLOW_CAPACITY,  # vectors in the output queue
     FLOW_TOKENS,
-    FLOW_REST,  # compute source: tokens * releases done, modulo releases
+    FLOW_REST,  # compute source: tokens * releases done, modulo releases; others: see FLOW_SAMPLE
     FLOW_SOURCE,  # unit
     FLOW_READ_CYCLES,
-    FLOW_SAMPLE,  # memory or port source: sample that is being read
     FLOW_TOKEN,
     FLOW_GRANTED,  # cycle of the last DRAM grant
-) = range(4, 20)  # fmt: skip
+) = range(4, 19)  # fmt: skip
+FLOW_SAMPLE = FLOW_REST  # memory or port source: sample that is being read
 FLOW_SIZE = 2 * LINE
 
 (
@@ -147,8 +147,9 @@ SITE_SIZE = LINE
     STREAM_SINK,  # NONE for a load
     STREAM_UNIT,
     STREAM_GRANTED,  # cycle of the last grant; a flow may end in several stores
+    STREAM_BURST,  # scratch of a step: vectors it requests
     STREAM_SIZE,
-) = range(5)
+) = range(6)
 
 (
     LINK_NUM_REQUESTS,
