@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 
@@ -21,15 +22,23 @@ import numpy as np
 from rich.console import Console
 
 from placer.annealing import AnnealOptions, Start, anneal
-from placer.base import Cell, FloatArray, Table
+from placer.base import Cell, FloatArray, IntArray, Table
 from placer.cost import HeuristicCost
 from placer.decision import Decisions, random_sites
 from placer.decision.routing import RoutingMethod, route
-from placer.fabric import Fabric, load_fabric
-from placer.graph.workloads import FAMILIES, WorkloadConfig, build, default_spec, resolve
+from placer.fabric import Fabric, SiteKind, load_fabric
+from placer.graph.workloads import FAMILIES, ModelSpec, WorkloadConfig, build, default_spec, resolve
 from placer.netlist import Netlist
-from placer.netlist.lowering import default_plan, draw_netlist, lower, lower_plan, macs_for_cycles, plan_section
-from placer.simulation import Limits, simulate_stack
+from placer.netlist.lowering import (
+    default_plan,
+    draw_netlist,
+    lower,
+    lower_plan,
+    lower_sections,
+    macs_for_cycles,
+    plan_section,
+)
+from placer.simulation import PRECISE_LIMITS, Limits, label_limits, simulate_stack
 from placer.simulation.reference import simulate_reference
 from placer.study import improve
 
@@ -42,6 +51,8 @@ NETWORKS = (
     WorkloadConfig("gpt2_xl"),
     WorkloadConfig("llama3_8b"),
 )
+SECTION_MODELS = ("bert_large", "gpt2_xl")
+SECTION_STEPS = 20_000  # of local search
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -135,6 +146,50 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return 1e3 * float(np.median([seconds(work) for _ in range(NUM_REPEATS)]))
 
 
+def bench_sections(fabric: Fabric, console: Console, models: Sequence[str] = SECTION_MODELS) -> None:
+    """Time a label of every section of large networks, one layer each, on an improved placement."""
+    rows: list[list[Cell]] = []
+    for model in models:
+        for section in lower_sections(fabric, build(ModelSpec(model, 1))):
+            netlist = section.netlist
+            sites = random_sites(fabric, netlist, 1, seed=0)
+            sites[0] = improve(fabric, netlist, sites[0], SECTION_STEPS, 0)
+            decision = route(fabric, netlist, sites)
+            limits = label_limits(netlist.bound_cycles)
+            start = time.process_time()
+            outcome = simulate_stack(fabric, netlist, decision, limits)
+            spent = time.process_time() - start
+            rate = f"{outcome.vector_hops[0] / spent / 1e6:.1f}"
+            rows.append([netlist.name, netlist.num_flows, int(outcome.cycles_simulated[0]), f"{spent:.2f}", rate])
+    header = ["section", "flows", "cycles", "s per label", "M hops/s"]
+    console.print(Table(header, rows, f"labels of sections on {fabric.name}, one core").screen())
+
+
+def bench_fabric_size(fabric: Fabric, console: Console) -> None:
+    """Simulate the same placement in the corner of larger and larger fabrics."""
+    netlist = lower(fabric, build(default_spec("ffn", macs_for_cycles(fabric, 40))))
+    rows: list[list[Cell]] = []
+    for size in (8, 16, 32, 64):
+        larger = replace(fabric, columns=size, rows=size)
+        decision = route(larger, netlist, corner_sites(fabric, larger, netlist)[None, :])
+        simulate_stack(larger, netlist, decision)
+        work = partial(simulate_stack, larger, netlist, decision, PRECISE_LIMITS)
+        spent = min(seconds(work) for _ in range(5))
+        cycles = int(work().cycles_simulated[0])
+        rows.append([f"{size} x {size}", cycles, f"{1e3 * spent:.1f}", f"{cycles / spent / 1e6:.2f}"])
+    header = ["fabric", "cycles", "ms per label", "M cycles/s"]
+    console.print(Table(header, rows, f"{netlist.name} in the corner of a fabric").screen())
+
+
+def corner_sites(fabric: Fabric, larger: Fabric, netlist: Netlist) -> IntArray:
+    """Return random tiles of a fabric as sites of a larger one, and the first ports on the left."""
+    tiles = random_sites(fabric, netlist, 1, seed=0)[0]
+    is_port = np.array([unit.kind == SiteKind.PORT for unit in netlist.units])
+    sites = tiles // fabric.columns * larger.columns + tiles % fabric.columns
+    sites[is_port] = larger.topology.num_switches + np.arange(is_port.sum()) // fabric.dram.max_streams
+    return sites
+
+
 def bench_engines(fabric: Fabric, console: Console) -> None:
     """Compare the compiled with the plain engine on one decision."""
     netlist = lower(fabric, build(default_spec("ffn", macs_for_cycles(fabric, 40))))
@@ -221,6 +276,8 @@ def main() -> None:
     bench_simulator(load_fabric("large"), console)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     console.print(f"memory for the decisions on large: {grown:.0f} MB more at the peak")
+    bench_sections(load_fabric("large"), console)
+    bench_fabric_size(load_fabric("small"), console)
     bench_engines(load_fabric("small"), console)
     bench_routing(load_fabric("small"), console)
     bench_annealer(load_fabric("small"), console)

@@ -14,8 +14,8 @@ from placer.simulation import records as at
 
 @inlined
 def wake_next(cells, agent, cycle):
-    """Look at an agent in the next cycle."""
-    if cells[agent + at.QUEUED_FOR] != cycle + 1:
+    """Look at an agent in the next cycle, if it can act then."""
+    if cells[agent + at.QUEUED_FOR] != cycle + 1 and cells[agent + at.BUSY_UNTIL] <= cycle + 1:
         cells[agent + at.QUEUED_FOR] = cycle + 1
         end = cells[at.NEXT_END]
         cells[end] = agent
@@ -24,7 +24,14 @@ def wake_next(cells, agent, cycle):
 
 @inlined
 def wake_now(cells, agent, cycle):
-    """Look at an agent in this cycle; only while arrivals are handled."""
+    """Look at an agent in this cycle, if it can act; only while arrivals are handled."""
+    if cells[agent + at.BUSY_UNTIL] <= cycle:
+        look_now(cells, agent, cycle)
+
+
+@inlined
+def look_now(cells, agent, cycle):
+    """Look at an agent in this cycle, if only to set its next timer."""
     if cells[agent + at.QUEUED_FOR] != cycle:
         cells[agent + at.QUEUED_FOR] = cycle
         end = cells[at.NOW_END]

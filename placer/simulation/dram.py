@@ -31,12 +31,16 @@ def _burst(cells, stream):
 def dram_step(cells, cycle):
     """Give every free DRAM channel to one requesting stream."""
     dram = cells[at.DRAM]
+    requests = _note_bursts(cells)
     for channel in range(cells[at.CHANNELS], cells[at.CHANNELS_END]):
+        if requests == 0:
+            break
         if cells[channel] > cycle:
             continue
         winner = _choose_stream(cells, cycle)
         if winner == at.NONE:
             break
+        requests -= 1
         flow = cells[winner + at.STREAM_FLOW]
         cells[winner + at.STREAM_GRANTED] = cycle
         cells[flow + at.FLOW_GRANTED] = cycle
@@ -52,14 +56,25 @@ def dram_step(cells, cycle):
 
 
 @inlined
+def _note_bursts(cells):
+    """Note at every stream what it requests; returns the number of requests."""
+    requests = 0
+    for stream in range(cells[at.STREAMS], cells[at.STREAMS_END], at.STREAM_SIZE):
+        number = _burst(cells, stream)
+        cells[stream + at.STREAM_BURST] = number
+        cells[cells[stream + at.STREAM_UNIT] + at.UNIT_COULD_ACT] = NOT_SEEN
+        requests += 1 if number > 0 else 0
+    return requests
+
+
+@inlined
 def _choose_stream(cells, cycle):
     """Choose the stream that is granted the next burst, or NONE."""
     chosen, best = at.NONE, LAST_TURN
     for stream in range(cells[at.STREAMS], cells[at.STREAMS_END], at.STREAM_SIZE):
         flow = cells[stream + at.STREAM_FLOW]
         turn = flow - cells[at.DRAM_AFTER]  # wraps around: flows below come last
-        was_granted = cells[flow + at.FLOW_GRANTED] == cycle
-        if turn < best and not was_granted and _burst(cells, stream) > 0:
+        if turn < best and cells[stream + at.STREAM_BURST] > 0 and cells[flow + at.FLOW_GRANTED] != cycle:
             chosen, best = stream, turn
     return chosen
 
@@ -68,12 +83,10 @@ def _choose_stream(cells, cycle):
 def _account_ports(cells, cycle):
     """Count the time of port units; one with several streams is as busy as the busiest."""
     for stream in range(cells[at.STREAMS], cells[at.STREAMS_END], at.STREAM_SIZE):
-        cells[cells[stream + at.STREAM_UNIT] + at.UNIT_COULD_ACT] = NOT_SEEN
-    for stream in range(cells[at.STREAMS], cells[at.STREAMS_END], at.STREAM_SIZE):
         unit = cells[stream + at.STREAM_UNIT]
         if cells[stream + at.STREAM_GRANTED] == cycle:
             time_state = BUSY
-        elif _burst(cells, stream) > 0:
+        elif cells[stream + at.STREAM_BURST] > 0:
             time_state = PORT_WAIT
         else:
             time_state = BLOCKED if cells[stream + at.STREAM_SINK] == at.NONE else STARVED
@@ -88,7 +101,7 @@ def _account_ports(cells, cycle):
 @internal
 def _serve_burst(cells, stream, cycle):
     flow, sink = cells[stream + at.STREAM_FLOW], cells[stream + at.STREAM_SINK]
-    number = _burst(cells, stream)
+    number = np.int64(cells[stream + at.STREAM_BURST])
     if sink == at.NONE:
         for k in range(number):
             push_output(cells, flow, cycle + cells[at.DRAM_LATENCY] + k)

@@ -10,7 +10,7 @@ import numpy as np
 
 from placer.base import inlined, internal
 from placer.simulation import records as at
-from placer.simulation.calendar import enter, wake_later, wake_next, wake_now
+from placer.simulation.calendar import enter, look_now, wake_later, wake_next, wake_now
 
 LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
 
@@ -22,7 +22,7 @@ def _enter_head(cells, fifo, following, cycle, is_entered):
     bucket = np.uint32(cells[at.HEADS] + row * cells[at.HEADS_STRIDE])
     number = cells[bucket]
     cells[bucket + 1 + np.int64(number)] = fifo
-    cells[bucket] = number + (1 if is_entered else 0)
+    cells[bucket] = number + is_entered
 
 
 @inlined
@@ -44,7 +44,7 @@ def _send(cells, node, arrives):
     cells[place] = following
     cells[place + 1] = arrives
     cells[fifo + at.COUNT] = count + 1
-    _enter_head(cells, fifo, following, arrives, count == 0)
+    _enter_head(cells, fifo, following, arrives, 1 if count == 0 else 0)
 
 
 @inlined
@@ -55,21 +55,23 @@ def _eject(cells, node, arrives):
 
 
 @inlined
-def _leave(cells, fifo, cycle):
-    """Let the head of a FIFO leave; the vector behind it becomes the head in the next cycle.
+def _leave(cells, fifo, cycle, unsent):
+    """Let the head of a FIFO leave if no copy is unsent; the vector behind it is head in the next cycle.
 
-    Its place is free then too: `_has_room` sees in which cycle the last head has left.
+    Its place is free then too: `_has_room` sees in which cycle the last head has left. There is no
+    branch, since nobody could guess which way it goes at forks.
     """
-    count = cells[fifo + at.COUNT] - 1
+    leaves = 1 if unsent == 0 else 0
+    count = np.int64(cells[fifo + at.COUNT]) - leaves
     cells[fifo + at.COUNT] = count
-    cells[fifo + at.UNSENT] = at.NEVER - cycle
-    head = cells[fifo + at.HEAD] + 2
-    head = np.uint32(0 if head == 2 * cells[fifo + at.FIFO_CAPACITY] else head)
+    cells[fifo + at.UNSENT] = at.NEVER - cycle if leaves else unsent
+    head = cells[fifo + at.HEAD] + 2 * leaves
+    head = np.uint32(0 if head == 2 * np.int64(cells[fifo + at.FIFO_CAPACITY]) else head)
     cells[fifo + at.HEAD] = head
     place = fifo + at.FIFO_RING + np.int64(head)
     more = np.int64(cells[place + 1]) - (cycle + 1)  # cycles until it is visible, at least one
     visible = cycle + 1 + (more & ~(more >> 63))
-    _enter_head(cells, fifo, cells[place], visible, count != 0)
+    _enter_head(cells, fifo, cells[place], visible, leaves & (1 if count != 0 else 0))
 
 
 @inlined
@@ -105,12 +107,24 @@ def _request(cells, node, source):
 
 
 @internal
-def _request_heads(cells, cycle):
+def _request_single_heads(cells, cycle):
+    """Ask for the link over which heads of FIFOs must be sent that become visible now and do not fork."""
+    bucket = _head_bucket(cells, at.ONE_WAY, cycle)
+    for k in range(bucket + 1, bucket + 1 + np.int64(cells[bucket])):
+        fifo = cells[k]
+        node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
+        _request(cells, node, fifo)
+        cells[fifo + at.UNSENT] = 1
+    cells[bucket] = 0
+
+
+@internal
+def _request_forked_heads(cells, cycle):
     """Ask for every link over which heads of FIFOs must be sent that become visible now.
 
     Copies for an eject link that never has more requests than it grants are sent at once.
     """
-    bucket = _head_bucket(cells, at.ANY_WAY, cycle)
+    bucket = _head_bucket(cells, at.FORKED_WAY, cycle)
     ejected = np.int64(0)
     for k in range(bucket + 1, bucket + 1 + np.int64(cells[bucket])):
         fifo = cells[k]
@@ -129,9 +143,7 @@ def _request_heads(cells, cycle):
             if key & at.IS_LAST:
                 break
             node = np.uint32(node + at.NODE_SIZE)
-        cells[fifo + at.UNSENT] = copies
-        if copies == 0:
-            _leave(cells, fifo, cycle)
+        _leave(cells, fifo, cycle, copies)
     cells[bucket] = 0
     _count_hops(cells, ejected)
 
@@ -153,7 +165,7 @@ def _eject_heads(cells, cycle):
         link = cells[node + at.NODE_LINK]
         cells[link + at.LINK_VECTORS] += 1
         _eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
-        _leave(cells, fifo, cycle)
+        _leave(cells, fifo, cycle, np.uint32(0))
     cells[bucket] = 0
     _count_hops(cells, number)
 
@@ -167,7 +179,7 @@ def _pass_alone(cells, fifo, cycle):
     link = cells[node + at.NODE_LINK]
     cells[link + at.LINK_VECTORS] += 1
     _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
-    _leave(cells, fifo, cycle)
+    _leave(cells, fifo, cycle, np.uint32(0))
     return 0
 
 
@@ -223,7 +235,7 @@ def arrivals(cells, cycle):
         if cells[k] < cells[at.FLOWS_END]:
             _request_injection(cells, cells[k], cycle)
         else:
-            wake_now(cells, cells[k], cycle)
+            look_now(cells, cells[k], cycle)
     cells[bucket] = 0
 
 
@@ -261,53 +273,66 @@ def _choose(cells, link, num, cycle):
     for k in range(first, first + 2 * np.int64(num), 2):
         node = cells[k]
         turn = cells[node + at.NODE_KEY] - after
-        if turn < best and _has_room(cells, node, cycle):
-            chosen, best = np.uint32(k), turn
+        turn = turn if _has_room(cells, node, cycle) else LAST_TURN
+        chosen = np.uint32(k) if turn < best else chosen
+        best = min(turn, best)
     return chosen
 
 
 @inlined
 def _take_request(cells, link, place, num):
-    """Take a granted request off the list of its link; returns 1 if the last copy is sent."""
-    node, source = cells[place], cells[place + 1]
+    """Take a granted request off the list of its link."""
+    key = cells[cells[place] + at.NODE_KEY]
     last = link + at.LINK_REQUESTS + 2 * np.int64(num - 1)
     cells[place], cells[place + 1] = cells[last], cells[last + 1]
     cells[link + at.LINK_NUM_REQUESTS] = num - 1
-    cells[link + at.LINK_AFTER] = cells[node + at.NODE_KEY] + at.KEY_STEP
-    unsent = cells[source + at.UNSENT] - 1
-    cells[source + at.UNSENT] = unsent
-    return unsent == 0
+    cells[link + at.LINK_AFTER] = key + at.KEY_STEP
 
 
 @inlined
-def _grant(cells, link, place, num, cycle):
-    """Send a vector over an inject or mesh link."""
-    node, source = cells[place], cells[place + 1]
-    is_done = _take_request(cells, link, place, num)
+def _grant_mesh(cells, link, place, num, cycle):
+    """Send the head of a FIFO over a mesh link."""
+    node, fifo = cells[place], cells[place + 1]
+    _take_request(cells, link, place, num)
     _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
-    if source < cells[at.FLOWS_END]:
-        end = cells[at.LEAVING_END]
-        cells[end] = source
-        cells[at.LEAVING_END] = end + 1
-    elif is_done:
-        _leave(cells, source, cycle)
+    _leave(cells, fifo, cycle, np.uint32(cells[fifo + at.UNSENT] - 1))
 
 
 @inlined
-def _serve(cells, link, cycle):
+def _grant_inject(cells, link, place, num, cycle):
+    """Send the head of an output queue over an inject link; it leaves at the end of the cycle."""
+    node, end = cells[place], cells[at.LEAVING_END]
+    cells[end] = cells[place + 1]
+    cells[at.LEAVING_END] = end + 1
+    _take_request(cells, link, place, num)
+    _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+
+
+@inlined
+def _serve(cells, link, grant, cycle):
     """Grant requests of an inject or mesh link."""
     num = cells[link + at.LINK_NUM_REQUESTS]
     if num == 1:  # most often; `_choose` would find the same
         place = np.uint32(link + at.LINK_REQUESTS)
         if _has_room(cells, cells[place], cycle):
-            _grant(cells, link, place, num, cycle)
+            grant(cells, link, place, num, cycle)
         return
     for _ in range(min(num, cells[link + at.LINK_WIDTH])):
         place = _choose(cells, link, num, cycle)
         if place == at.NONE:
             break
-        _grant(cells, link, place, num, cycle)
+        grant(cells, link, place, num, cycle)
         num = np.uint32(num - 1)
+
+
+@inlined
+def _serve_inject(cells, link, cycle):
+    _serve(cells, link, _grant_inject, cycle)
+
+
+@inlined
+def _serve_mesh(cells, link, cycle):
+    _serve(cells, link, _grant_mesh, cycle)
 
 
 @inlined
@@ -317,11 +342,10 @@ def _serve_eject(cells, link, cycle):
     arrives = cycle + cells[link + at.LINK_CYCLES]
     for _ in range(min(num, cells[link + at.LINK_WIDTH])):
         place = np.uint32(link + at.LINK_REQUESTS) if num == 1 else _choose(cells, link, num, cycle)
-        node, source = cells[place], cells[place + 1]
-        is_done = _take_request(cells, link, place, num)
+        node, fifo = cells[place], cells[place + 1]
+        _take_request(cells, link, place, num)
         _eject(cells, node, arrives)
-        if is_done:
-            _leave(cells, source, cycle)
+        _leave(cells, fifo, cycle, np.uint32(cells[fifo + at.UNSENT] - 1))
         num = np.uint32(num - 1)
 
 
@@ -344,12 +368,12 @@ def _serve_list(cells, first, serve, cycle):
 
 @internal
 def _serve_injects(cells, cycle):
-    _serve_list(cells, at.INJECTS, _serve, cycle)
+    _serve_list(cells, at.INJECTS, _serve_inject, cycle)
 
 
 @internal
 def _serve_meshes(cells, cycle):
-    _serve_list(cells, at.MESHES, _serve, cycle)
+    _serve_list(cells, at.MESHES, _serve_mesh, cycle)
 
 
 @internal
@@ -362,7 +386,8 @@ def move_vectors(cells, cycle):
     """Let all links decide on the state at the start of the cycle."""
     _pass_heads(cells, cycle)
     _eject_heads(cells, cycle)
-    _request_heads(cells, cycle)
+    _request_single_heads(cells, cycle)
+    _request_forked_heads(cells, cycle)
     _serve_meshes(cells, cycle)
     _serve_ejects(cells, cycle)
     _serve_injects(cells, cycle)
@@ -379,6 +404,7 @@ def _leave_queue(cells, flow, cycle):
     is_last = head == cells[flow + at.FLOW_QUEUE_END]
     cells[flow + at.HEAD] = cells[flow + at.FLOW_QUEUE] if is_last else head
     cells[flow + at.COUNT] -= 1
+    cells[flow + at.UNSENT] = 0
     for sink in range(cells[flow + at.FLOW_SINKS], cells[flow + at.FLOW_SINKS_END], at.SINK_SIZE):
         credits = cells[sink + at.SINK_CREDITS] - 1
         cells[sink + at.SINK_CREDITS] = credits

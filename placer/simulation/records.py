@@ -62,6 +62,7 @@ LINE = 16  # cells of a cache line
 KIND = 0
 COMPUTE_UNIT, OTHER_UNIT, MEMORY_SITE, OTHER_SITE, DRAM_AGENT = range(5)
 QUEUED_FOR = 1  # agent: last cycle in whose agent list it stands
+BUSY_UNTIL = 2  # compute unit: cycle of its next start, for which a timer is set; else 0
 WAKE_AT = 3  # agent and flow: last cycle it was entered for
 DRAM_SIZE = LINE
 
@@ -72,8 +73,6 @@ UNSENT = 2  # copies of the head that wait for a link; FIFO: NEVER - cycle once 
 
 (
     UNIT_SELF,  # its own handle
-    _,  # WAKE_AT
-    UNIT_NEXT_START,  # cycle
     UNIT_FIRINGS,  # per sample
     UNIT_RELEASES,
     UNIT_RELEASE_REST,  # releases * firings done, modulo firings
@@ -96,7 +95,7 @@ UNSENT = 2  # copies of the head that wait for a link; FIFO: NEVER - cycle once 
     UNIT_COULD_ACT,  # scratch of a step
     UNIT_TIME_SINCE,  # cycle
     UNIT_TIME,  # four cells: cycles by UnitTime
-) = range(2, 29)  # fmt: skip
+) = range(4, 29)  # fmt: skip
 UNIT_SIZE = 2 * LINE
 
 (
@@ -108,13 +107,13 @@ UNIT_SIZE = 2 * LINE
     FLOW_TAIL,  # address in the ring
     FLOW_CAPACITY,  # vectors in the output queue
     FLOW_TOKENS,
-    FLOW_REST,  # compute source: tokens * releases done, modulo releases
+    FLOW_REST,  # compute source: tokens * releases done, modulo releases; others: see FLOW_SAMPLE
     FLOW_SOURCE,  # unit
     FLOW_READ_CYCLES,
-    FLOW_SAMPLE,  # memory or port source: sample that is being read
     FLOW_TOKEN,
     FLOW_GRANTED,  # cycle of the last DRAM grant
-) = range(4, 20)  # fmt: skip
+) = range(4, 19)  # fmt: skip
+FLOW_SAMPLE = FLOW_REST  # memory or port source: sample that is being read
 FLOW_SIZE = 2 * LINE
 
 (
@@ -148,8 +147,9 @@ SITE_SIZE = LINE
     STREAM_SINK,  # NONE for a load
     STREAM_UNIT,
     STREAM_GRANTED,  # cycle of the last grant; a flow may end in several stores
+    STREAM_BURST,  # scratch of a step: vectors it requests
     STREAM_SIZE,
-) = range(5)
+) = range(6)
 
 (
     LINK_NUM_REQUESTS,
@@ -174,8 +174,8 @@ FIFO_RING = 4  # to the end, pairs: node where the vector goes next, cycle it be
 IS_LAST = 1  # of the nodes that follow the same node
 IS_FREE = 2  # the eject link grants all requests at once: no more FIFOs use it than it has width
 KEY_STEP = 4  # from a key to the first one that has its turn later
-# How the head of a FIFO leaves: by round robin, over an eject link that is free, or over a mesh link
-# that no other FIFO uses.
-ANY_WAY, EJECT_WAY, ALONE_WAY = range(3)
-NUM_WAYS = 3
+# How the head of a FIFO leaves: as copies, over an eject link that is free, over a mesh link that no
+# other FIFO uses, or over one link by round robin.
+FORKED_WAY, EJECT_WAY, ALONE_WAY, ONE_WAY = range(4)
+NUM_WAYS = 4
 WAY_MASK = 3

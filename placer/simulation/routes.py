@@ -199,8 +199,9 @@ def _mark_ways(cells, first, end):
         is_eject = cells[link + at.LINK_IS_EJECT]
         if key & at.IS_LAST and key & at.IS_FREE:
             cells[node + at.NODE_NEXT] = following | at.EJECT_WAY
-        elif key & at.IS_LAST and not is_eject and cells[link + at.LINK_NUM_REQUESTS] == 1:
-            cells[node + at.NODE_NEXT] = following | at.ALONE_WAY
+        elif key & at.IS_LAST:
+            is_alone = not is_eject and cells[link + at.LINK_NUM_REQUESTS] == 1
+            cells[node + at.NODE_NEXT] = following | (at.ALONE_WAY if is_alone else at.ONE_WAY)
     for node in range(first, end, at.NODE_SIZE):
         cells[cells[node + at.NODE_LINK] + at.LINK_NUM_REQUESTS] = 0
 

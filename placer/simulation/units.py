@@ -6,7 +6,15 @@ import numpy as np
 
 from placer.base import inlined, internal
 from placer.simulation import records as at
-from placer.simulation.calendar import account, finish_sample, push_output, return_credits, wake_later, wake_next
+from placer.simulation.calendar import (
+    account,
+    close_interval,
+    finish_sample,
+    push_output,
+    return_credits,
+    wake_later,
+    wake_next,
+)
 from placer.simulation.measurement import UnitTime
 from placer.simulation.network import LAST_TURN
 
@@ -51,7 +59,7 @@ def _missing(cells, unit, is_release, releases):
 @internal
 def compute_step(cells, unit, cycle):
     """Fire if everything is there; sleep otherwise, an arrival or a freed place wakes the unit."""
-    next_start, horizon = cells[unit + at.UNIT_NEXT_START], cells[at.TIME_MASK] + 1
+    next_start, horizon = cells[unit + at.BUSY_UNTIL], cells[at.TIME_MASK] + 1
     if cycle < next_start:
         wake_later(cells, unit, min(np.int64(next_start), cycle + horizon - 1))
         return
@@ -76,7 +84,7 @@ def compute_step(cells, unit, cycle):
         finish_sample(cells, unit, cycle)
     cells[unit + at.UNIT_FIRING] = firing
     interval = _next_interval(cells, unit, firings)
-    cells[unit + at.UNIT_NEXT_START] = cycle + interval
+    cells[unit + at.BUSY_UNTIL] = cycle + interval
     if interval == 1:
         wake_next(cells, unit, cycle)
     else:
@@ -118,13 +126,11 @@ def _next_interval(cells, unit, firings):
 @internal
 def memory_step(cells, site, cycle):
     """Serve the write port and the read port of a memory site once."""
-    for k in range(cells[site + at.SITE_UNITS], cells[site + at.SITE_UNITS_END]):
-        cells[cells[k] + at.UNIT_COULD_ACT] = 0
     is_held = cycle < cells[site + at.SITE_READ_BUSY_UNTIL]
     sink = _choose_write(cells, site)
     flow = _choose_read(cells, site)
     if is_held:
-        flow = at.NONE
+        flow = np.uint32(at.NONE)
         wake_later(cells, site, np.int64(cells[site + at.SITE_READ_BUSY_UNTIL]))
     _account_buffers(cells, site, sink, flow, is_held, cycle)
     if sink != at.NONE:
@@ -144,18 +150,17 @@ def memory_step(cells, site, cycle):
 def _choose_write(cells, site):
     """Choose the sink whose vector is written in this cycle, or NONE."""
     after = cells[site + at.SITE_WRITE_AFTER]
-    chosen, best = np.int64(at.NONE), LAST_TURN
+    chosen, best = np.uint32(at.NONE), LAST_TURN
     for k in range(cells[site + at.SITE_IN], cells[site + at.SITE_IN_END]):
         sink = cells[k]
-        if cells[sink + at.SINK_ARRIVED] == 0:
-            continue
         unit = cells[sink + at.SINK_UNIT]
-        end = cells[unit + at.UNIT_FREED] + cells[unit + at.UNIT_SLOTS]
-        if cells[sink + at.SINK_SAMPLE] < end:
-            cells[unit + at.UNIT_COULD_ACT] |= COULD_USE_PORT
-            turn = cells[sink + at.SINK_FLOW] - after  # wraps around: flows below come last
-            if turn < best:
-                chosen, best = np.int64(sink), turn
+        has_slot = cells[sink + at.SINK_SAMPLE] < cells[unit + at.UNIT_FREED] + cells[unit + at.UNIT_SLOTS]
+        can_write = (cells[sink + at.SINK_ARRIVED] != 0) & has_slot
+        cells[unit + at.UNIT_COULD_ACT] |= COULD_USE_PORT if can_write else 0
+        turn = cells[sink + at.SINK_FLOW] - after  # wraps around: flows below come last
+        turn = turn if can_write else LAST_TURN
+        chosen = sink if turn < best else chosen
+        best = min(turn, best)
     return chosen
 
 
@@ -163,19 +168,18 @@ def _choose_write(cells, site):
 def _choose_read(cells, site):
     """Choose the flow whose vector is read in this cycle if the port is free, or NONE."""
     after = cells[site + at.SITE_READ_AFTER]
-    chosen, best = np.int64(at.NONE), LAST_TURN
+    chosen, best = np.uint32(at.NONE), LAST_TURN
     for k in range(cells[site + at.SITE_OUT], cells[site + at.SITE_OUT_END]):
         flow = cells[k]
         unit = cells[flow + at.FLOW_SOURCE]
-        if cells[flow + at.FLOW_SAMPLE] >= cells[unit + at.UNIT_WRITTEN]:
-            continue
-        if cells[flow + at.COUNT] >= cells[flow + at.FLOW_CAPACITY]:
-            cells[unit + at.UNIT_COULD_ACT] |= COULD_READ_WITH_ROOM
-            continue
-        cells[unit + at.UNIT_COULD_ACT] |= COULD_USE_PORT
+        has_sample = cells[flow + at.FLOW_SAMPLE] < cells[unit + at.UNIT_WRITTEN]
+        has_room = cells[flow + at.COUNT] < cells[flow + at.FLOW_CAPACITY]
+        could_act = COULD_USE_PORT if has_room else COULD_READ_WITH_ROOM
+        cells[unit + at.UNIT_COULD_ACT] |= could_act if has_sample else 0
         turn = flow - after
-        if turn < best:
-            chosen, best = np.int64(flow), turn
+        turn = turn if has_sample & has_room else LAST_TURN
+        chosen = flow if turn < best else chosen
+        best = min(turn, best)
     return chosen
 
 
@@ -187,15 +191,12 @@ def _account_buffers(cells, site, sink, flow, is_held, cycle):
     for k in range(cells[site + at.SITE_UNITS], cells[site + at.SITE_UNITS_END]):
         unit = cells[k]
         could_act = cells[unit + at.UNIT_COULD_ACT]
-        if unit in (writer, reader, holder):
-            time_state = BUSY
-        elif could_act & COULD_USE_PORT:
-            time_state = PORT_WAIT
-        elif could_act & COULD_READ_WITH_ROOM:
-            time_state = BLOCKED
-        else:
-            time_state = STARVED
-        account(cells, unit, time_state, cycle)
+        cells[unit + at.UNIT_COULD_ACT] = 0
+        time_state = BLOCKED if could_act & COULD_READ_WITH_ROOM else STARVED
+        time_state = PORT_WAIT if could_act & COULD_USE_PORT else time_state
+        is_busy = (unit == writer) | (unit == reader) | (unit == holder)
+        close_interval(cells, unit, cycle)
+        cells[unit + at.UNIT_TIME_STATE] = BUSY if is_busy else time_state
 
 
 @inlined

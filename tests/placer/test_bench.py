@@ -60,6 +60,21 @@ def test_lowering_is_measured_for_networks(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(float(cell) > 0 for row in found for cell in row[4:])
 
 
+def test_sections_of_large_networks_are_measured() -> None:
+    console = Console(file=StringIO(), width=120)
+    bench.bench_sections(load_fabric("large"), console, ["bert_large"])
+    assert isinstance(console.file, StringIO)
+    rows = cells(console.file.getvalue())
+    assert len(rows) > 1
+    assert all(float(rate) > 0 for row in rows.values() for rate in row)
+
+
+def test_the_size_of_the_fabric_changes_no_cycle() -> None:
+    rows = cells(printed("bench_fabric_size"))
+    assert list(rows) == ["8 x 8", "16 x 16", "32 x 32", "64 x 64"]
+    assert len({row[0] for row in rows.values()}) == 1
+
+
 def test_routing_is_measured_for_every_method() -> None:
     rows = cells(printed("bench_routing"))
     assert list(rows) == ["xy", "yx", "mixed", "negotiated"]

@@ -236,6 +236,29 @@ def test_engines_agree_on_a_flow_from_a_load_to_a_store() -> None:
     assert_engines_agree(*case, BRIEF)
 
 
+def test_engines_agree_when_a_firing_is_longer_than_all_delays() -> None:
+    # Timers reach as far as the longest delay; a unit that works longer sets them again and again.
+    units = [compute(4, cycles=12_000), compute(8), port()]
+    flows = [flow(2, 1, tokens=8), flow(1, 0, tokens=4)]
+    fabric = Fabric(name="hand", columns=3, rows=2)
+    limits = BRIEF._replace(max_cycles=30_000, max_samples=2)
+    assert_engines_agree(*placed(fabric, units, flows, [0, 2, 6]), limits)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_engines_agree_on_crowded_links(seed: int) -> None:
+    # Two units send to six others in both channels: of many requests for a link often only one has
+    # room, and it may be the flow that won last.
+    rng = np.random.default_rng(seed)
+    fabric = Fabric(name="hand", columns=4, rows=4)
+    units = [compute(40, name=f"compute{k}") for k in range(8)]
+    pairs = [(source, target) for source in range(2) for target in range(2, 8)]
+    flows = [flow(*pairs[k], tokens=int(rng.integers(10, 41))) for k in rng.permutation(len(pairs))]
+    channels = rng.integers(0, 2, len(flows)).tolist()
+    case = placed(fabric, units, flows, [0, 2, 5, 7, 8, 10, 13, 15], channels)
+    assert_engines_agree(*case, BRIEF)
+
+
 def test_limit_before_the_pipeline_is_full_is_said() -> None:
     fabric, netlist, decisions = random_case(1, deadlock_free=True)
     [measurement] = simulate(fabric, netlist, decisions, Limits(max_cycles=5))
