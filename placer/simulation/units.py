@@ -6,7 +6,15 @@ import numpy as np
 
 from placer.base import inlined, internal
 from placer.simulation import records as at
-from placer.simulation.calendar import account, close_interval, finish_sample, push_output, return_credits, wake_later, wake_next
+from placer.simulation.calendar import (
+    account,
+    close_interval,
+    finish_sample,
+    push_output,
+    return_credits,
+    wake_later,
+    wake_next,
+)
 from placer.simulation.measurement import UnitTime
 from placer.simulation.network import LAST_TURN
 
