@@ -185,7 +185,7 @@ def corner_sites(fabric: Fabric, larger: Fabric, netlist: Netlist) -> IntArray:
     """Return random tiles of a fabric as sites of a larger one, and the first ports on the left."""
     tiles = random_sites(fabric, netlist, 1, seed=0)[0]
     is_port = np.array([unit.kind == SiteKind.PORT for unit in netlist.units])
-    sites = tiles // fabric.columns * larger.columns + tiles % fabric.columns
+    sites: IntArray = tiles // fabric.columns * larger.columns + tiles % fabric.columns
     sites[is_port] = larger.topology.num_switches + np.arange(is_port.sum()) // fabric.dram.max_streams
     return sites
 

@@ -22,11 +22,6 @@ _NO_RUNTIME: dict[str, Any] = {"_nrt": False}
 _NO_ENTRANCE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-def inlined_with_runtime(function: F) -> F:
-    """Compile into the callers: a call would pass the seven fields of each array over the stack."""
-    return cast(F, njit(cache=True, forceinline=True)(function))
-
-
 def hot(function: F) -> F:
     """Compile inlined: a call would pass the seven fields of each array over the stack."""
     return cast(F, njit(cache=True, forceinline=True, **_NO_RUNTIME)(function))

@@ -12,8 +12,9 @@ from placer.base import internal
 from placer.simulation import records as at
 from placer.simulation.calendar import close_interval, wake_next
 from placer.simulation.dram import dram_step
+from placer.simulation.fifos import has_heads
 from placer.simulation.measurement import Status
-from placer.simulation.network import arrivals, has_heads, has_requests, move_vectors
+from placer.simulation.network import arrivals, has_requests, move_vectors
 from placer.simulation.routes import load_decision, load_start
 from placer.simulation.units import compute_step, memory_step
 

@@ -1,8 +1,4 @@
-"""How vectors move: heads that become visible, requests, round-robin links, multicast forks.
-
-Only the head of a FIFO can move, so only heads are events: a vector that is sent into an empty
-FIFO is entered in the calendar, one behind another vector is looked at when it becomes the head.
-"""
+"""How vectors move: arrivals, requests of heads, round-robin links, multicast forks, injection."""
 
 from __future__ import annotations
 
@@ -10,76 +6,10 @@ import numpy as np
 
 from placer.base import inlined, internal
 from placer.simulation import records as at
-from placer.simulation.calendar import enter, look_now, wake_later, wake_next, wake_now
+from placer.simulation.calendar import look_now, wake_later, wake_next, wake_now
+from placer.simulation.fifos import eject, has_room, head_bucket, leave, send
 
 LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
-
-
-@inlined
-def _enter_head(cells, fifo, following, cycle, is_entered):
-    """Enter in the calendar that the head of a FIFO, on its way to nodes, becomes visible; no branch."""
-    row = (following & at.WAY_MASK) * (np.int64(cells[at.LINK_MASK]) + 1) + (cycle & cells[at.LINK_MASK])
-    bucket = np.uint32(cells[at.HEADS] + row * cells[at.HEADS_STRIDE])
-    number = cells[bucket]
-    cells[bucket + 1 + np.int64(number)] = fifo
-    cells[bucket] = number + is_entered
-
-
-@inlined
-def _head_bucket(cells, way, cycle):
-    """Return the bucket of heads that become visible now and leave in a way."""
-    row = way * (np.int64(cells[at.LINK_MASK]) + 1) + (cycle & cells[at.LINK_MASK])
-    return np.uint32(cells[at.HEADS] + row * cells[at.HEADS_STRIDE])
-
-
-@inlined
-def _send(cells, node, arrives):
-    """Put a vector on the link of a node, into the FIFO behind it."""
-    fifo = cells[node + at.NODE_FIFO]
-    following = cells[node + at.NODE_NEXT]
-    count = cells[fifo + at.COUNT]
-    tail = cells[fifo + at.HEAD] + 2 * np.int64(count)
-    end = 2 * np.int64(cells[fifo + at.FIFO_CAPACITY])
-    place = np.uint32(fifo + at.FIFO_RING + (tail - end if tail >= end else tail))
-    cells[place] = following
-    cells[place + 1] = arrives
-    cells[fifo + at.COUNT] = count + 1
-    _enter_head(cells, fifo, following, arrives, 1 if count == 0 else 0)
-
-
-@inlined
-def _eject(cells, node, arrives):
-    """Put a vector on the eject link of a node."""
-    bucket = cells[at.EJECTED] + (arrives & cells[at.LINK_MASK]) * cells[at.EJECTED_STRIDE]
-    enter(cells, bucket, cells[node + at.NODE_NEXT])
-
-
-@inlined
-def _leave(cells, fifo, cycle, unsent):
-    """Let the head of a FIFO leave if no copy is unsent; the vector behind it is head in the next cycle.
-
-    Its place is free then too: `_has_room` sees in which cycle the last head has left. There is no
-    branch, since nobody could guess which way it goes at forks.
-    """
-    leaves = 1 if unsent == 0 else 0
-    count = np.int64(cells[fifo + at.COUNT]) - leaves
-    cells[fifo + at.COUNT] = count
-    cells[fifo + at.UNSENT] = at.NEVER - cycle if leaves else unsent
-    head = cells[fifo + at.HEAD] + 2 * leaves
-    head = np.uint32(0 if head == 2 * np.int64(cells[fifo + at.FIFO_CAPACITY]) else head)
-    cells[fifo + at.HEAD] = head
-    place = fifo + at.FIFO_RING + np.int64(head)
-    more = np.int64(cells[place + 1]) - (cycle + 1)  # cycles until it is visible, at least one
-    visible = cycle + 1 + (more & ~(more >> 63))
-    _enter_head(cells, fifo, cells[place], visible, leaves & (1 if count != 0 else 0))
-
-
-@inlined
-def _has_room(cells, node, cycle):
-    """Say whether what is behind the link of a node takes one more vector."""
-    fifo = cells[node + at.NODE_FIFO]
-    leaves_now = 1 if cells[fifo + at.UNSENT] == at.NEVER - cycle else 0
-    return cells[fifo + at.COUNT] + leaves_now < cells[fifo + at.FIFO_CAPACITY]
 
 
 @inlined
@@ -109,7 +39,7 @@ def _request(cells, node, source):
 @internal
 def _request_single_heads(cells, cycle):
     """Ask for the link over which heads of FIFOs must be sent that become visible now and do not fork."""
-    bucket = _head_bucket(cells, at.ONE_WAY, cycle)
+    bucket = head_bucket(cells, at.ONE_WAY, cycle)
     for k in range(bucket + 1, bucket + 1 + np.int64(cells[bucket])):
         fifo = cells[k]
         node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
@@ -124,7 +54,7 @@ def _request_forked_heads(cells, cycle):
 
     Copies for an eject link that never has more requests than it grants are sent at once.
     """
-    bucket = _head_bucket(cells, at.FORKED_WAY, cycle)
+    bucket = head_bucket(cells, at.FORKED_WAY, cycle)
     ejected = np.int64(0)
     for k in range(bucket + 1, bucket + 1 + np.int64(cells[bucket])):
         fifo = cells[k]
@@ -135,7 +65,7 @@ def _request_forked_heads(cells, cycle):
             if key & at.IS_FREE:
                 link = cells[node + at.NODE_LINK]
                 cells[link + at.LINK_VECTORS] += 1
-                _eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
+                eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
                 ejected += 1
             else:
                 _request(cells, node, fifo)
@@ -143,7 +73,7 @@ def _request_forked_heads(cells, cycle):
             if key & at.IS_LAST:
                 break
             node = np.uint32(node + at.NODE_SIZE)
-        _leave(cells, fifo, cycle, copies)
+        leave(cells, fifo, cycle, copies)
     cells[bucket] = 0
     _count_hops(cells, ejected)
 
@@ -157,15 +87,15 @@ def _count_hops(cells, number):
 @internal
 def _eject_heads(cells, cycle):
     """Send heads that become visible now over eject links that grant all requests at once."""
-    bucket = _head_bucket(cells, at.EJECT_WAY, cycle)
+    bucket = head_bucket(cells, at.EJECT_WAY, cycle)
     number = np.int64(cells[bucket])
     for k in range(bucket + 1, bucket + 1 + number):
         fifo = cells[k]
         node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
         link = cells[node + at.NODE_LINK]
         cells[link + at.LINK_VECTORS] += 1
-        _eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
-        _leave(cells, fifo, cycle, np.uint32(0))
+        eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
+        leave(cells, fifo, cycle, np.uint32(0))
     cells[bucket] = 0
     _count_hops(cells, number)
 
@@ -174,12 +104,12 @@ def _eject_heads(cells, cycle):
 def _pass_alone(cells, fifo, cycle):
     """Send the head of the only FIFO that uses a mesh link if there is room; returns 1 if not."""
     node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
-    if not _has_room(cells, node, cycle):
+    if not has_room(cells, node, cycle):
         return 1
     link = cells[node + at.NODE_LINK]
     cells[link + at.LINK_VECTORS] += 1
-    _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
-    _leave(cells, fifo, cycle, np.uint32(0))
+    send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+    leave(cells, fifo, cycle, np.uint32(0))
     return 0
 
 
@@ -192,7 +122,7 @@ def _pass_heads(cells, cycle):
         fifo = cells[k]
         cells[waiting] = fifo
         waiting = np.uint32(waiting + _pass_alone(cells, fifo, cycle))
-    bucket = _head_bucket(cells, at.ALONE_WAY, cycle)
+    bucket = head_bucket(cells, at.ALONE_WAY, cycle)
     number = np.int64(cells[bucket])
     for k in range(bucket + 1, bucket + 1 + number):
         fifo = cells[k]
@@ -273,7 +203,7 @@ def _choose(cells, link, num, cycle):
     for k in range(first, first + 2 * np.int64(num), 2):
         node = cells[k]
         turn = cells[node + at.NODE_KEY] - after
-        turn = turn if _has_room(cells, node, cycle) else LAST_TURN
+        turn = turn if has_room(cells, node, cycle) else LAST_TURN
         chosen = np.uint32(k) if turn < best else chosen
         best = min(turn, best)
     return chosen
@@ -294,8 +224,8 @@ def _grant_mesh(cells, link, place, num, cycle):
     """Send the head of a FIFO over a mesh link."""
     node, fifo = cells[place], cells[place + 1]
     _take_request(cells, link, place, num)
-    _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
-    _leave(cells, fifo, cycle, np.uint32(cells[fifo + at.UNSENT] - 1))
+    send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+    leave(cells, fifo, cycle, np.uint32(cells[fifo + at.UNSENT] - 1))
 
 
 @inlined
@@ -305,7 +235,7 @@ def _grant_inject(cells, link, place, num, cycle):
     cells[end] = cells[place + 1]
     cells[at.LEAVING_END] = end + 1
     _take_request(cells, link, place, num)
-    _send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+    send(cells, node, cycle + cells[link + at.LINK_CYCLES])
 
 
 @inlined
@@ -314,7 +244,7 @@ def _serve(cells, link, grant, cycle):
     num = cells[link + at.LINK_NUM_REQUESTS]
     if num == 1:  # most often; `_choose` would find the same
         place = np.uint32(link + at.LINK_REQUESTS)
-        if _has_room(cells, cells[place], cycle):
+        if has_room(cells, cells[place], cycle):
             grant(cells, link, place, num, cycle)
         return
     for _ in range(min(num, cells[link + at.LINK_WIDTH])):
@@ -344,8 +274,8 @@ def _serve_eject(cells, link, cycle):
         place = np.uint32(link + at.LINK_REQUESTS) if num == 1 else _choose(cells, link, num, cycle)
         node, fifo = cells[place], cells[place + 1]
         _take_request(cells, link, place, num)
-        _eject(cells, node, arrives)
-        _leave(cells, fifo, cycle, np.uint32(cells[fifo + at.UNSENT] - 1))
+        eject(cells, node, arrives)
+        leave(cells, fifo, cycle, np.uint32(cells[fifo + at.UNSENT] - 1))
         num = np.uint32(num - 1)
 
 
@@ -425,12 +355,3 @@ def has_requests(cells):
     injects, meshes = cells[at.INJECTS_END] - cells[at.INJECTS], cells[at.MESHES_END] - cells[at.MESHES]
     ejects, alone = cells[at.EJECTS_END] - cells[at.EJECTS], cells[at.ALONE_END] - cells[at.ALONE]
     return injects + meshes + ejects + alone > 0
-
-
-@inlined
-def has_heads(cells, cycle):
-    """Say whether the head of a FIFO becomes visible in a cycle."""
-    number = np.int64(0)
-    for way in range(at.NUM_WAYS):
-        number += cells[_head_bucket(cells, way, cycle)]
-    return number > 0
