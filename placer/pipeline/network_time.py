@@ -27,7 +27,6 @@ from placer.netlist import Netlist, full_bound
 from placer.pipeline.source import SectionResult
 from placer.simulation import Status, find_critical
 
-DEFAULT_BATCH = 32  # inputs
 PARTS = ("bound", "congestion", "fill", "weights", "switch")  # of the time of a section, in order
 
 

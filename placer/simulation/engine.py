@@ -35,7 +35,7 @@ class Limits(NamedTuple):
 
 # For labels and results that are published: half the error of the default limits, twice the time.
 PRECISE_LIMITS = Limits(warmup_samples=12, window_samples=12)
-LONG_SAMPLE_CYCLES = 512  # netlists with samples of at least this length need fewer of them
+LONG_SAMPLE_CYCLES = 2048  # netlists with samples of at least this length need fewer of them
 LONG_SAMPLE_LIMITS = Limits(warmup_samples=4, window_samples=3)
 
 

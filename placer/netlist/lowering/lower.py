@@ -27,6 +27,8 @@ def lower(fabric: Fabric, graph: DataflowGraph, plan: SectionPlan | None = None)
     if not form_groups(graph):
         raise InputError(f"graph {graph.name!r} has no op that computes; nothing to place")
     plan = plan or plan_section(fabric, graph)
+    if plan.copies > 1:
+        _require_lengths(make_draft(fabric, graph, plan.groups), plan)
     groups, buffers = with_copies(graph, plan)
     draft = make_draft(fabric, graph, groups)
     _require_lengths(draft, plan)

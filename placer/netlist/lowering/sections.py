@@ -20,12 +20,12 @@ from placer.netlist.lowering.lower import lower
 from placer.netlist.lowering.rules import DEFAULT_FILL, plan_section
 from placer.netlist.lowering.slicing import Slices, choose_slices, sliced, unsliced
 from placer.netlist.lowering.tiling import section_graph, stored_readers
-from placer.netlist.plan import Cut, Plan, SectionPlan, graph_fingerprint
+from placer.netlist.plan import Cut, Plan, SectionPlan, fabric_key, graph_fingerprint
 
 log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 60  # ways to cut a graph that are tried
-MAX_SLICES = 16  # of one op
+MAX_MORE_SLICES = 64  # of all ops together, beyond those that the size of the weights asks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,14 @@ def default_plan(fabric: Fabric, graph: DataflowGraph, fill: float = DEFAULT_FIL
     """
     if not 0 < fill <= 1:
         raise InputError(f"fill={fill} is out of range; allowed: above 0 up to 1")
-    slices = dict(choose_slices(fabric, graph))
+    slices, added = dict(choose_slices(fabric, graph)), 0
     while True:
         try:
             return _plan_sliced(fabric, graph, tuple(slices.items()), fill, batch)
         except _TooLargeError as error:
             slices[error.op] = slices.get(error.op, 1) + 1
-            if slices[error.op] > MAX_SLICES:
+            added += 1
+            if added > MAX_MORE_SLICES or slices[error.op] > graph.tensors[error.op].columns:
                 raise error.reason from error
             log.info("%s is cut into %d slices", error.op, slices[error.op])
 
@@ -88,7 +89,7 @@ def _plan_sliced(fabric: Fabric, graph: DataflowGraph, slices: Slices, fill: flo
     single = _single_section(fabric, work, fill)
     if single is not None:
         names = tuple(group.output for group in groups)
-        return Plan(graph_fingerprint(graph), fabric.name, slices, (single,), (Cut(names, 0),))
+        return Plan(graph_fingerprint(graph), fabric_key(fabric), slices, (single,), (Cut(names, 0),))
     cutter = Cutter(fabric, work, groups, fill, batch)
     drawer = _Drawer(fabric, work, cutter.readers, fill)
     while True:
@@ -104,7 +105,7 @@ def _plan_sliced(fabric: Fabric, graph: DataflowGraph, slices: Slices, fill: flo
             Cut(tuple(group.output for group in segment.groups), order.index(one))
             for segment, one in zip(segments, alike, strict=True)
         )
-        return Plan(graph_fingerprint(graph), fabric.name, slices, layouts, cuts)
+        return Plan(graph_fingerprint(graph), fabric_key(fabric), slices, layouts, cuts)
 
 
 def _single_section(fabric: Fabric, graph: DataflowGraph, fill: float) -> SectionPlan | None:
@@ -127,7 +128,7 @@ def _refuse(cutter: Cutter, graph: DataflowGraph, refusal: _RefusedError) -> Non
     if segment.key in cutter.refused:  # a single group, in its last tiling
         alone = DoesNotFitError(
             f"{resource}, for op {first!r} alone:",
-            reason.demand, reason.limit, "use a larger fabric or a narrower layer",
+            reason.demand, reason.limit, "use a larger fabric, a narrower layer or a shorter sequence",
         )  # fmt: skip
         if segment.groups[0].main.kind == OpKind.LINEAR:
             raise _TooLargeError(unsliced(first), alone) from reason

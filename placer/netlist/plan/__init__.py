@@ -9,6 +9,7 @@ from placer.netlist.plan.plan import (
     TileAxis,
     Tiling,
     WeightsPlan,
+    fabric_key,
     graph_fingerprint,
     require_match,
 )

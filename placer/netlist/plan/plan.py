@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +19,7 @@ from placer.fabric import Fabric
 from placer.graph import DataflowGraph, to_json
 
 SCHEMA_VERSION = 1
+_NOT_HARDWARE = ("name", "clock_mhz", "switch_cycles")  # of a fabric: nothing in a plan depends on them
 
 
 class TileAxis(StrEnum):
@@ -38,6 +39,15 @@ class Tiling:
     samples: int = 1  # per input of the network
 
 
+def _require_counts(plan: GroupPlan | BufferPlan | WeightsPlan) -> None:
+    """Raise InputError for a number below 1."""
+    for item in fields(plan):
+        if getattr(plan, item.name) < 1:
+            raise InputError(
+                f"{type(plan).__name__}: {item.name}={getattr(plan, item.name)} is out of range; allowed: 1 or more"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     """How the output of a group is cut: each part gets a compute unit.
@@ -50,6 +60,9 @@ class GroupPlan:
     rows: int = 1
     columns: int = 1  # in whole vectors
     inner: int = 1  # in whole vectors
+
+    def __post_init__(self) -> None:
+        _require_counts(self)
 
     @property
     def units(self) -> int:
@@ -69,6 +82,9 @@ class BufferPlan:
     copies: int = 1
     slots: int = 2  # samples held at once
 
+    def __post_init__(self) -> None:
+        _require_counts(self)
+
     @property
     def parts(self) -> int:
         return self.heads * self.rows * self.columns
@@ -84,6 +100,9 @@ class WeightsPlan:
 
     pieces: int = 1
     shared: int = 1
+
+    def __post_init__(self) -> None:
+        _require_counts(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +120,10 @@ class SectionPlan:
     buffers: tuple[BufferPlan, ...]
     weights: tuple[WeightsPlan, ...]
     copies: int = 1
+
+    def __post_init__(self) -> None:
+        if self.copies < 1:
+            raise InputError(f"a section plan has copies={self.copies}; allowed: 1 or more")
 
     @property
     def sample(self) -> Tiling:
@@ -122,7 +145,7 @@ class Plan:
     """A plan of a whole network. `slices` are products whose columns are made by several sections."""
 
     graph: str  # fingerprint of the network
-    fabric: str  # name of the fabric
+    fabric: str  # name of the fabric, and a fingerprint of its hardware
     slices: tuple[tuple[str, int], ...]  # name of a linear op, number of slices
     layouts: tuple[SectionPlan, ...]
     sections: tuple[Cut, ...]  # in the order in which they run
@@ -140,11 +163,19 @@ def graph_fingerprint(graph: DataflowGraph) -> str:
     return hashlib.sha256(to_json(graph).encode()).hexdigest()[:16]
 
 
+def fabric_key(fabric: Fabric) -> str:
+    """Return the name of a fabric with a hash of its hardware; a plan carries it."""
+    hardware = {name: value for name, value in asdict(fabric).items() if name not in _NOT_HARDWARE}
+    text = json.dumps(hardware, sort_keys=True)
+    return f"{fabric.name}:{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
 def require_match(plan: Plan, fabric: Fabric, graph: DataflowGraph) -> None:
     """Raise InputError if a plan was made for another network or fabric."""
-    if plan.fabric != fabric.name:
+    if plan.fabric != fabric_key(fabric):
         raise InputError(
-            f"the plan is for fabric {plan.fabric!r}, not {fabric.name!r}; use that fabric, or make a plan for this one"
+            f"the plan is for fabric {plan.fabric!r}, not {fabric_key(fabric)!r}; use that fabric with the same "
+            "settings, or make a plan for this one"
         )
     found = graph_fingerprint(graph)
     if plan.graph != found:

@@ -35,7 +35,7 @@ def test_the_simulator_scores_by_its_throughput() -> None:
 
 @pytest.mark.slow
 def test_few_long_samples_tell_the_same_as_many() -> None:
-    netlist = lower(SMALL, build(FfnSpec(rows=64, width=64, hidden=256)))
+    netlist = lower(SMALL, build(FfnSpec(rows=256, width=64, hidden=256)))
     assert label_limits(netlist.bound_cycles) == LONG_SAMPLE_LIMITS
     decisions = random_decisions(netlist, 2, seed=0)
     precise = SimulatorCost(SMALL, PRECISE_LIMITS).score(netlist, decisions)

@@ -202,7 +202,6 @@ def test_what_can_be_is_accepted(layout: SectionPlan) -> None:
         (with_group(LAYOUT, columns=3), "3 parts along columns; at most 2"),
         (with_group(LAYOUT, inner=3), "3 parts along inner; at most 2"),
         (with_group(LAYOUT, heads=2), "2 parts along heads; at most 1"),
-        (with_group(LAYOUT, rows=0), "0 parts along rows"),
         (with_buffer(LAYOUT, columns=3), "buffers of 'x' in 3 parts along columns; at most 2"),
         (with_buffer(LAYOUT, slots=1), "buffers of 'x' have 1 slots; its readers need 2"),
         (replace(LAYOUT, groups=LAYOUT.groups[:1]), "1 groups, needed 2"),
@@ -354,3 +353,21 @@ def test_a_causal_softmax_is_not_cut_into_rows() -> None:
     layouts = (*plan.layouts[:layout], tiled, *plan.layouts[layout + 1 :])
     with pytest.raises(InputError, match="rows"):
         lower_plan(FABRIC, graph, replace(plan, layouts=layouts))
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [(GroupPlan, {"rows": 0}), (BufferPlan, {"slots": -1}), (BufferPlan, {"copies": 0}), (WeightsPlan, {"shared": 0})],
+)
+def test_numbers_below_one_are_refused(kind: type, number: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="is out of range; allowed: 1 or more"):
+        kind(**number)
+
+
+def test_a_plan_is_for_one_hardware() -> None:
+    graph = build(FfnSpec(48, 64, 128))
+    plan = default_plan(load_fabric("small"), graph)
+    other = load_fabric("small", ["link.hop_cycles=3"])
+    with pytest.raises(InputError, match="the plan is for fabric 'small:"):
+        lower_plan(other, graph, plan)
+    assert lower_plan(load_fabric("small", ["clock_mhz=500"]), graph, plan)

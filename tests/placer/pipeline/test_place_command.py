@@ -113,7 +113,14 @@ def test_waiting_starts_share_the_time_limit() -> None:
 def test_it_writes_all_files(good_run: Path) -> None:
     pictures = {f"{STEM}{part}.{kind}" for part in ("", ".curve") for kind in ("png", "svg")}
     pictures |= {f"{name}.small.{kind}" for name in ("time", "roofline") for kind in ("png", "svg")}
-    others = {"time.small.csv", f"{STEM}.decision.json", f"{STEM}.curve.csv", "result.small.json", f"{STEM}.html"}
+    others = {
+        "time.small.csv",
+        "plan.small.json",
+        f"{STEM}.decision.json",
+        f"{STEM}.curve.csv",
+        "result.small.json",
+        f"{STEM}.html",
+    }
     assert {path.name for path in good_run.iterdir()} == pictures | others
     assert (good_run / f"{STEM}.curve.png").read_bytes().startswith(b"\x89PNG")
     assert "temperature" in (good_run / f"{STEM}.curve.svg").read_text(encoding="utf-8")

@@ -280,9 +280,9 @@ def test_wrong_settings_are_refused(
 
 @pytest.mark.slow
 def test_a_model_that_cannot_fit_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    model = ("workload=bert_large", "workload.layers=1", "fabric=small")
+    model = ("workload=bert_large", "workload.layers=1", "workload.training=true", "fabric=small")
     done = run(capsys, *model, f"output={tmp_path / 'out'}")
-    message = "does not fit: bytes of on-chip memory, for op 'layer0.ffn.up' alone: needed "
+    message = "does not fit: bytes of on-chip memory, for op 'layer0.ffn.down.weight_grad' alone: needed "
     assert_refused(done, message, tmp_path / "out")
 
 
