@@ -21,7 +21,7 @@ from placer.netlist.lowering.draft import Draft, make_draft, with_copies
 from placer.netlist.lowering.groups import ROW_KINDS, Group, form_groups
 from placer.netlist.lowering.slicing import Slices, sliced
 from placer.netlist.lowering.tiling import find_tiles, section_graph, stored_readers
-from placer.netlist.plan import graph_fingerprint
+from placer.netlist.plan import fabric_key, graph_fingerprint
 
 Rng = np.random.Generator
 P = TypeVar("P", GroupPlan, BufferPlan)
@@ -179,7 +179,7 @@ def random_plan(rng: Rng, fabric: Fabric, graph: DataflowGraph) -> Plan:
         layouts.append(random_layout(rng, fabric, graph, part))
         cuts.append(Cut(tuple(group.output for group in part), len(layouts) - 1))
         start = end
-    return Plan(fingerprint, fabric.name, slices, tuple(layouts), tuple(cuts))
+    return Plan(fingerprint, fabric_key(fabric), slices, tuple(layouts), tuple(cuts))
 
 
 def _random_slices(rng: Rng, graph: DataflowGraph) -> Slices:

@@ -35,6 +35,7 @@ from placer.netlist.lowering import (
     plan_from_dict,
 )
 from placer.netlist.lowering.groups import form_groups, stored
+from placer.netlist.plan import fabric_key
 from placer.simulation import Limits, Status, simulate_stack
 from tests.placer.netlist.evaluate import assert_computes, assert_counts
 from tests.placer.netlist.random_plans import KINDS, random_fabric, random_graph, random_plan
@@ -159,7 +160,7 @@ ROWS = replace(LAYOUT, tiling=Tiling(TileAxis.ROWS, 5, 3))
 
 
 def plan_of(layout: SectionPlan, fabric: Fabric = FABRIC, graph: DataflowGraph = GRAPH) -> Plan:
-    plan = default_plan(fabric, graph)
+    plan = replace(default_plan(FABRIC, graph), fabric=fabric_key(fabric))
     return replace(plan, layouts=(layout,), sections=(Cut(tuple(g.output for g in form_groups(graph)), 0),))
 
 
@@ -235,7 +236,7 @@ def test_what_cannot_be_is_refused(layout: SectionPlan, message: str) -> None:
 )
 def test_what_overfills_the_fabric_is_refused(layout: SectionPlan, fabric: Fabric, resource: str) -> None:
     with pytest.raises(DoesNotFitError) as caught:
-        lower_plan(fabric, GRAPH, plan_of(layout))
+        lower_plan(fabric, GRAPH, plan_of(layout, fabric))
     assert resource in caught.value.resource
     assert "section 0" in caught.value.resource
     assert caught.value.demand > caught.value.limit
@@ -243,10 +244,11 @@ def test_what_overfills_the_fabric_is_refused(layout: SectionPlan, fabric: Fabri
 
 def test_weights_that_overfill_a_memory_unit_are_refused() -> None:
     layout = replace(LAYOUT, groups=(GroupPlan(columns=2),) * 2, buffers=(BufferPlan(rows=6, columns=2),) * 3)
-    lower_plan(with_memory(capacity_bytes=255), GRAPH, plan_of(layout))
+    fabric = with_memory(capacity_bytes=255)
+    lower_plan(fabric, GRAPH, plan_of(layout, fabric))
     shared = replace(layout, weights=(WeightsPlan(shared=2),) * 2)
     with pytest.raises(DoesNotFitError, match=f"weights of '{NAMES[0]}'"):
-        lower_plan(with_memory(capacity_bytes=255), GRAPH, plan_of(shared))
+        lower_plan(fabric, GRAPH, plan_of(shared, fabric))
 
 
 def two_sections(first: tuple[str, ...], second: tuple[str, ...], layout: int = 1) -> Plan:
