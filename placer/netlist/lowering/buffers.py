@@ -16,6 +16,9 @@ from placer.fabric import Fabric
 from placer.netlist.lowering.draft import Draft, StoredTensor
 from placer.netlist.lowering.regions import Region, vectors, whole
 
+MORE_PARTS = 2.0  # times the fewest parts that keep up, which are looked at for fewer flows
+EXCESS_SLACK = 1.3  # times the least excess that is taken for fewer flows, where no cut keeps up
+
 Boxes = LongArray  # [num, 6] heads, rows and columns: start and end of each
 
 
@@ -152,31 +155,38 @@ def _excess(traffic: Traffic, cut: LongArray, port_limit: float, write_limit: fl
 @njit(cache=True)
 def choose_parts(
     traffic: Traffic, fewest: int, most: int, slot_vectors: int, port_limit: float, write_limit: float
-) -> tuple[LongArray, float]:
-    """Return the cut with the fewest parts whose ports and flows keep up, and its excess.
+) -> LongArray:
+    """Return a cut with few parts and flows, all of whose ports and flows keep up.
 
-    At least `fewest` parts, and no part of more than `slot_vectors` vectors. If no cut keeps up,
-    the one with the least excess is taken; [0, 0, 0] if none fits.
+    At least `fewest` parts, and no part of more than `slot_vectors` vectors. If no cut keeps up, it
+    is one of those with the least excess; [0, 0, 0] if none fits.
     """
-    best, best_excess, best_flows = np.zeros(3, np.int64), np.inf, 0
-    cut = np.empty(3, np.int64)
     limits = (traffic.shape[0], traffic.shape[1], -(-traffic.shape[2] // traffic.per_vector))
+    cuts, excesses, prices = [np.zeros(3, np.int64)], [np.inf], [0]
+    least, last = np.inf, most
     for number in range(fewest, most + 1):
+        if number > last:
+            break
         for heads in range(1, min(limits[0], number) + 1):
             if number % heads:
                 continue
             for rows in range(1, min(limits[1], number // heads) + 1):
                 if (number // heads) % rows or number // (heads * rows) > limits[2]:
                     continue
-                cut[:] = (heads, rows, number // (heads * rows))
+                cut = np.array([heads, rows, number // (heads * rows)])
                 largest = -(-limits[0] // cut[0]) * -(-limits[1] // cut[1]) * -(-limits[2] // cut[2])
                 if largest > slot_vectors:
                     continue
                 excess, flows = _excess(traffic, cut, port_limit, write_limit)
-                is_better = excess < best_excess if max(excess, best_excess) > 1 else flows < best_flows
-                if is_better or best_excess == np.inf:
-                    best[:] = cut
-                    best_excess, best_flows = excess, flows
-        if best_excess <= 1:
-            break
-    return best, best_excess
+                cuts.append(cut)
+                excesses.append(excess)
+                prices.append(flows + number)
+                least = min(least, excess)
+        if least <= 1 and last == most:
+            last = min(most, int(MORE_PARTS * number))
+    limit = 1.0 if least <= 1 else EXCESS_SLACK * least
+    best = 0
+    for k in range(1, len(cuts)):
+        if excesses[k] <= limit and (not best or prices[k] < prices[best]):
+            best = k
+    return cuts[best]

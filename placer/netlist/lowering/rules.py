@@ -224,7 +224,7 @@ def _plan_buffer(
     slot_vectors = largest // (slots * fabric.vector_bytes)
     size = _slot_bytes(fabric, draft, tensor) // fabric.vector_bytes
     fewest = -(-size // max(1, slot_vectors))
-    cut, _ = choose_parts(
+    cut = choose_parts(
         traffic, fewest, max(fewest, min(most, fewest + EXTRA_PARTS)), slot_vectors,
         PORT_SHARE * draft.pace, (reach.written if tensor.producers else reach.loaded) * draft.pace,
     )  # fmt: skip
