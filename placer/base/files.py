@@ -26,10 +26,19 @@ def read_text(path: Path) -> str:
         raise InputError(f"cannot read {path}: it is no UTF-8 text ({error.reason})") from error
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these keys and values. Raises ValueError for a key that comes twice."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+        raise ValueError(f"key {twice!r:.60} comes twice in one object")
+    return entries
+
+
 def parse_object(text: str) -> dict[str, Any]:
     """Return the object in a JSON text. Raises InputError when there is none."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         raise InputError(f"is no complete JSON ({error})") from error
     if not isinstance(document, dict):

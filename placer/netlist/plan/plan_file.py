@@ -47,12 +47,17 @@ def plan_from_dict(data: object) -> Plan:
         if layout >= len(layouts):
             raise InputError(f"{where}: layout {layout}, but the plan has {len(layouts)}")
         sections.append(Cut(groups, layout))
+    unused = set(range(len(layouts))) - {cut.layout for cut in sections}
+    if unused:
+        raise InputError(f"layout {min(unused)} is used by no section")
     slices = []
     for k, one in enumerate(_list(entry["slices"], "slices")):
         pair = _list(one, f"slice {k}")
         if len(pair) != 2:
             raise InputError(f"slice {k}: needed are a name and a number, got {len(pair)} entries")
         slices.append((_text(pair[0], f"slice {k}"), _number(pair[1], f"slice {k}")))
+    if len(dict(slices)) < len(slices):
+        raise InputError("slices: an op is named twice")
     graph, fabric = _text(entry["graph"], "graph"), _text(entry["fabric"], "fabric")
     return Plan(graph, fabric, tuple(slices), layouts, tuple(sections))
 

@@ -93,8 +93,11 @@ def test_a_plan_file_that_is_none_is_refused(tmp_path: Path) -> None:
         ('"heads": 1', '"hats": 1'),
         ('"axis": "', '"axis": "a'),
         ('"layout": 0', '"layout": 99'),
+        ('"schema": 1', '"schema": 1, "schema": 1'),
+        ('"slices": []', '"slices": [["up", 2], ["up", 2]]'),
+        ('"layouts": [', f'"layouts": [{json.dumps(plan.to_dict()["layouts"][0])},'),
     ):
-        assert old in plan.to_json()
+        assert old in plan.to_json(), old
         path.write_text(plan.to_json().replace(old, new, 1))
         with pytest.raises(InputError, match=r"plan\.json"):
             load_plan(path)
