@@ -27,7 +27,7 @@ from placer.netlist import Netlist, full_bound
 from placer.pipeline.source import SectionResult
 from placer.simulation import Status, find_critical
 
-PARTS = ("bound", "congestion", "fill", "weights", "switch")  # of the time of a section, in order
+PARTS = ("bound", "data", "congestion", "fill", "weights", "switch")  # of the time of a section, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class SectionTime:
 
     run: SectionRun
     bound: float  # work of the slowest compute unit
-    congestion: float  # what the period is longer than that
+    data: float  # what ports, DRAM and flows of the netlist need beyond that, wherever it is placed
+    congestion: float  # what the period is longer than both
     fill: float  # of the pipeline; a little below 0 where one sample alone is faster than the pace
     weights: float  # loading what was not loaded ahead
     switch: float
@@ -73,7 +74,7 @@ class SectionTime:
 
     @property
     def steady(self) -> float:
-        return self.bound + self.congestion
+        return self.bound + self.data + self.congestion
 
     @property
     def cycles_per_input(self) -> float:
@@ -145,10 +146,12 @@ def _section_time(fabric: Fabric, before: SectionRun | None, run: SectionRun, ba
     ahead += (repeats - 1) * _bytes_ahead(fabric, run, run, batch)
     late = repeats * run.weight_bytes - ahead
     traffic = run.dram_bytes + run.weight_bytes / (batch * run.samples)
+    least = max(run.bound_cycles, run.full_bound_cycles)
     return SectionTime(
         run=run,
         bound=samples * run.bound_cycles,
-        congestion=samples * (run.cycles_per_sample - run.bound_cycles),
+        data=samples * (least - run.bound_cycles),
+        congestion=samples * (run.cycles_per_sample - least),
         fill=repeats * (run.first_sample_cycles - run.cycles_per_sample) / batch,
         weights=late / fabric.dram_bytes_per_cycle / batch,
         switch=repeats * fabric.switch_cycles / batch,

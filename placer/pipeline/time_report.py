@@ -16,6 +16,7 @@ from placer.show.html import Chapter, Link, PageTable, Text, picture_of
 
 PART_NAMES = {
     "bound": "compute bound",
+    "data": "data",
     "congestion": "congestion",
     "fill": "filling",
     "weights": "weights",
@@ -31,7 +32,9 @@ RESOURCE_NAMES = {  # of `SectionRun.limit`
 }
 EXPLANATION = (
     "A section runs until the whole batch has passed it. Compute bound: the work of its slowest compute unit. "
-    "Congestion: what the simulated period is longer. Filling: the first sample until the pipeline keeps its pace. "
+    "Data: what memory ports, DRAM and flows need beyond that, wherever it is placed (the full bound). "
+    "Congestion: what the simulated period is longer than both. "
+    "Filling: the first sample until the pipeline keeps its pace. "
     "Weights: those that could not be loaded under the section before. Switching: reconfiguration."
 )
 
@@ -141,6 +144,8 @@ def limit_of(section: SectionTime) -> str:
     if largest in ("fill", "weights", "switch"):
         return PART_NAMES[largest]
     resource = RESOURCE_NAMES.get(section.run.limit, section.run.limit)
+    if largest == "data":
+        return f"data ({section.run.full_bound_resource})"
     if largest == "congestion":
         return f"congestion ({resource})"
     return resource if section.run.limit == "unit" else f"compute units, then {resource}"

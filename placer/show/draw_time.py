@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 # Of the parts of a bar, in their order: colours that also differ in lightness.
-_COLOURS = ("#4393C3", "#B03A1E", "#F3C77B", "#8C6BB1", "#999999")
+_COLOURS = ("#4393C3", "#1B5E42", "#B03A1E", "#F3C77B", "#8C6BB1", "#999999")
 _ROOF, _POINT = "#444444", "#B03A1E"
 _WIDTH = 9.0  # inches
 # Of the roofline, in typographic points: its axes, what a label takes, and how far from its point it is at best.

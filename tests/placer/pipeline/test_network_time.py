@@ -49,7 +49,8 @@ def some_runs(draw: st.DrawFn) -> list[SectionRun]:
                 weight_bytes=draw(st.integers(0, 10**8)),
                 free_bytes=draw(st.integers(0, 10**8)),
                 dram_bytes=draw(st.integers(0, int(RATE * period))),
-                bound_cycles=draw(st.floats(1, period)),
+                bound_cycles=(bound := draw(st.floats(1, period))),
+                full_bound_cycles=draw(st.floats(bound, period)),
                 first_sample_cycles=period * draw(st.floats(1, 10)),
                 cycles_per_sample=period,
             )
@@ -66,16 +67,16 @@ def test_an_example_by_hand() -> None:
     first = run_with(weight_bytes=1_024_000, free_bytes=512_000, dram_bytes=51_200)
     second = run_with(
         repeats=2, samples=5, macs=1000, weight_bytes=1_024_000, free_bytes=0, first_sample_cycles=50,
-        cycles_per_sample=20.0, bound_cycles=20,
+        cycles_per_sample=20.0, bound_cycles=20, full_bound_cycles=20.0,
     )  # fmt: skip
     time = network_time(SMALL, [first, second], 10)
     one, two = time.sections
     # 1,024,000 bytes take 1000 cycles, and nothing runs before; 2000 for the switch; 300 - 100 to fill.
-    assert (one.switch, one.weights, one.fill, one.bound, one.congestion) == (200, 100, 20, 320, 80)
+    assert (one.switch, one.weights, one.fill, one.bound, one.data, one.congestion) == (200, 100, 20, 320, 40, 40)
     # DRAM is idle half of 10 * 4 periods of 100, enough for 2,048,000 bytes, but there is room for half of
     # the weights; under itself, the repeated section has no room. So 500 + 1000 cycles of loading.
     assert two.weight_bytes_ahead == 512_000
-    assert (two.switch, two.weights, two.fill, two.bound, two.congestion) == (400, 150, 6, 200, 0)
+    assert (two.switch, two.weights, two.fill, two.bound, two.data, two.congestion) == (400, 150, 6, 200, 0, 0)
     assert time.cycles_per_input == 720 + 756
     assert time.milliseconds_per_input == pytest.approx(1476 / 1e6)
     assert time.inputs_per_second == pytest.approx(1e9 / 1476)

@@ -203,7 +203,7 @@ def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     total = sum(s["time"]["cycles_per_input"] for s in result["sections"])
     steady = sum(s["repeats"] * s["samples"] * s["cycles_per_sample"] for s in result["sections"])
     assert result["cycles_per_input"] == pytest.approx(total)
-    assert result["time"]["bound"] + result["time"]["congestion"] == pytest.approx(steady)
+    assert sum(result["time"][part] for part in ("bound", "data", "congestion")) == pytest.approx(steady)
     assert f"{total:,.0f} (batch of 32)" in done.out
     page = (tmp_path / "total.small.html").read_text(encoding="utf-8")
     for section in result["sections"]:
