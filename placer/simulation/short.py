@@ -71,6 +71,7 @@ class ShortRun:
         )  # fmt: skip
         self._units, self._sinks, self._is_pacing = _watched(netlist, machine)
         self._scale = label_limits(netlist.bound_cycles).window_samples / LONG_SAMPLE_LIMITS.window_samples
+        self._bound = netlist.bound_cycles
         self._step = max(1, netlist.bound_cycles // STEPS)
         self._began = self._places()
         # At every look: the cycle, the progress of the slowest pacing unit, and of the mean compute unit.
@@ -79,6 +80,11 @@ class ShortRun:
         self.status = RUNNING
         self.period = math.nan  # cycles per sample
         self.is_settled = False
+
+    @property
+    def samples(self) -> float:
+        """Return the samples that the slowest pacing unit has worked on."""
+        return self._samples[-1]
 
     @property
     def hops(self) -> int:
@@ -110,7 +116,8 @@ class ShortRun:
         """Estimate the period, and say whether an estimate from half as far back is the same."""
         now, first = self._samples[-1], limits.warmup * self._scale
         number = max(1, int(now - first))
-        self.period = float(np.mean(self._periods(np.linspace(first, now - number, NUM_PLACES), number)))
+        mean = float(np.mean(self._periods(np.linspace(first, now - number, NUM_PLACES), number)))
+        self.period = max(mean, float(self._bound))  # the rounding of places must not beat the bound
         half = max(1, number // 2)
         last, before = self._periods(np.array([now - half, now - 1.5 * half]), half)
         begin, end = np.interp([now - number, now], self._samples, self._mean)
