@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from costmodel.dataset import NetlistSamples, Phase
+from costmodel.dataset import NetlistSamples, Phase, generate
 from costmodel.dataset.generate import PHASE_SHARE, SECTION_SHARE, SampleOptions, make_samples, phase_counts
 from costmodel.dataset.tables import require_consistent
 from placer.base import InputError
@@ -71,6 +73,16 @@ def test_sections_of_random_transformers_are_labelled_too() -> None:
     require_consistent(samples)
     assert samples.spec["width"] % samples.spec["heads"] == 0
     assert len(samples.throughput) == 8
+
+
+def test_short_labels_are_marked_by_their_fidelity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate, "LONG_SAMPLE_CYCLES", 1)
+    options = replace(FEW, short_labels=True)
+    full, short = (make_samples(SMALL, "ffn", some, seed=5, netlist_id=8) for some in (FEW, options))
+    assert (full.labels.fidelity == 1).all()
+    is_short = short.labels.fidelity < 1
+    assert is_short.any() and not is_short[[phase is Phase.OPTIMAL for phase in short.phase]].any()
+    require_consistent(short)
 
 
 @pytest.mark.parametrize("shares", [PHASE_SHARE, SECTION_SHARE])
