@@ -163,8 +163,8 @@ def _simulate(
             fidelity[d] = min(1.0, samples[d] / least)
             continue
         full = simulate_stack(fabric, netlist, decisions[d], limits)
-        for column, value in zip(outcome, full, strict=True):
-            column[d] = value[0]
+        for name in Outcome._fields:
+            getattr(outcome, name)[d] = getattr(full, name)[0]
     return outcome, fidelity
 
 

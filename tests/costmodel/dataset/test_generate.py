@@ -98,7 +98,7 @@ def test_phase_counts_add_up(decisions: int, shares: dict[Phase, float]) -> None
 @pytest.mark.parametrize("field", ["sample_cycles", "decisions"])
 def test_options_out_of_range_are_refused(field: str) -> None:
     with pytest.raises(InputError, match=f"{field}=1; allowed"):
-        SampleOptions(**{field: 1})
+        replace(SampleOptions(), **{field: 1})  # type: ignore[arg-type]
 
 
 def test_a_fabric_too_small_for_any_workload_is_explained() -> None:
