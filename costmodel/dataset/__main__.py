@@ -35,12 +35,13 @@ class DatasetConfig(Workers):
     size: SizeConfig
     families: tuple[str, ...]
     sample_cycles: int
+    short_labels: bool
     seed: int
     output: Path
 
     def content(self) -> Content:
         """Return what the samples depend on. Raises InputError for what cannot be made."""
-        size, samples = self.size, SampleOptions(self.sample_cycles, self.size.decisions)
+        size, samples = self.size, SampleOptions(self.sample_cycles, self.size.decisions, self.short_labels)
         numbers = size.netlists_per_family, size.netlists_per_shard
         return Content(self.fabric, self.families, *numbers, samples, self.seed)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.dataset.records import Labels, NetlistSamples, Phase
 from costmodel.dataset.search import Explorer, Found
@@ -18,7 +19,15 @@ from placer.fabric import Fabric
 from placer.graph.workloads import build
 from placer.netlist import Netlist
 from placer.netlist.lowering import SECTION, draw_section, draw_spec, lower, plan_section
-from placer.simulation import Outcome, Status, UnitTime, label_limits, simulate_stack
+from placer.simulation import (
+    LONG_SAMPLE_CYCLES,
+    Outcome,
+    Status,
+    UnitTime,
+    label_limits,
+    simulate_short,
+    simulate_stack,
+)
 
 MAX_DRAWS = 16  # of a netlist that fits
 # Share of the decisions of a netlist by phase. Most lie near the optimum: there an annealer spends
@@ -50,6 +59,7 @@ class SampleOptions:
 
     sample_cycles: int = 32  # work per sample, in cycles, for which workload sizes are drawn
     decisions: int = 24  # per netlist
+    short_labels: bool = False  # where samples are long, except for walks with the simulator in the loop
 
     def __post_init__(self) -> None:
         for name, least in (("sample_cycles", 4), ("decisions", 8)):
@@ -71,7 +81,8 @@ def make_samples(fabric: Fabric, family: str, options: SampleOptions, seed: int,
     explorer = Explorer(fabric, netlist, rng, is_tuned=is_section)
     counts = phase_counts(options.decisions, SECTION_SHARE if is_section else PHASE_SHARE)
     found = _anneal(explorer, counts)
-    outcomes = [_simulate(fabric, netlist, found)]
+    outcome, fidelity = _simulate(fabric, netlist, found, options.short_labels)
+    outcomes = [outcome]
     missing = options.decisions - len(found)  # an anneal may have skipped a phase
     cycles = np.nan_to_num(outcomes[0].cycles_per_sample, nan=np.inf)
     starts = [found[k].decision for k in np.argsort(cycles, kind="stable")[:NUM_WALKS]]
@@ -84,7 +95,8 @@ def make_samples(fabric: Fabric, family: str, options: SampleOptions, seed: int,
         found += near
         outcomes += labels
     check(fabric, netlist, Decisions.concatenate(f.decision for f in found))
-    return label(fabric, netlist, spec, found, outcomes, failures, (seed, netlist_id))
+    fidelity = np.concatenate([fidelity, np.ones(len(found) - len(fidelity), np.float32)])
+    return label(fabric, netlist, spec, found, outcomes, failures, (seed, netlist_id), fidelity)
 
 
 def _draw(
@@ -135,9 +147,25 @@ def _anneals(counts: dict[Phase, int]) -> Iterator[list[Phase]]:
         yield wanted
 
 
-def _simulate(fabric: Fabric, netlist: Netlist, found: list[Found]) -> Outcome:
-    decisions = Decisions.concatenate(f.decision for f in found)
-    return simulate_stack(fabric, netlist, decisions, label_limits(netlist.bound_cycles))
+def _simulate(
+    fabric: Fabric, netlist: Netlist, found: list[Found], is_short: bool
+) -> tuple[Outcome, NDArray[np.float32]]:
+    """Return labels and their fidelity; those that do not settle shortly are simulated in full."""
+    decisions, limits = Decisions.concatenate(f.decision for f in found), label_limits(netlist.bound_cycles)
+    fidelity = np.ones(len(found), np.float32)
+    if not is_short or netlist.bound_cycles < LONG_SAMPLE_CYCLES:
+        return simulate_stack(fabric, netlist, decisions, limits), fidelity
+    outcome = simulate_short(fabric, netlist, decisions)
+    least = limits.warmup_samples + 2 * limits.window_samples + 1  # samples of a full label
+    samples = outcome.cycles_simulated / outcome.cycles_per_sample
+    for d in range(len(found)):
+        if outcome.status[d] == Status.STEADY:
+            fidelity[d] = min(1.0, samples[d] / least)
+            continue
+        full = simulate_stack(fabric, netlist, decisions[d], limits)
+        for name in Outcome._fields:
+            getattr(outcome, name)[d] = getattr(full, name)[0]
+    return outcome, fidelity
 
 
 def label(
@@ -148,9 +176,11 @@ def label(
     outcomes: list[Outcome],
     failures: list[str],
     seed: tuple[int, ...],
+    fidelity: NDArray[np.float32] | None = None,
 ) -> NetlistSamples:
     """Return samples of the decisions that became steady; `failures` tells of the others.
 
+    Without a fidelity [num_decisions] all labels are full ones.
     Raises InputError when there are none.
     """
     outcome = Outcome(*(np.concatenate(columns) for columns in zip(*outcomes, strict=True)))
@@ -175,6 +205,7 @@ def label(
         unit_blocked=time[:, :, UnitTime.BLOCKED],
         unit_port_wait=time[:, :, UnitTime.PORT_WAIT],
         busiest_link=utilisation.max(axis=1).astype(np.float32),
+        fidelity=np.ones(len(kept), np.float32) if fidelity is None else fidelity[kept],
     )
     return NetlistSamples(
         netlist_id=seed[-1],
