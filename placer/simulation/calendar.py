@@ -13,6 +13,12 @@ from placer.simulation import records as at
 
 
 @inlined
+def slots(pace, cycle):
+    """Return how many times a pace, in 1024ths per cycle, lets something pass in a cycle."""
+    return ((cycle + 1) * np.int64(pace) >> 10) - (cycle * np.int64(pace) >> 10)
+
+
+@inlined
 def wake_next(cells, agent, cycle):
     """Look at an agent in the next cycle, if it can act then."""
     if cells[agent + at.QUEUED_FOR] != cycle + 1 and cells[agent + at.BUSY_UNTIL] <= cycle + 1:

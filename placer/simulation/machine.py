@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from placer.base import LongArray
-from placer.fabric import Fabric, SiteKind, window_vectors
+from placer.fabric import FULL_PACE, Fabric, SiteKind, pace_of, window_vectors
 from placer.netlist import Flow, Netlist
 from placer.simulation import records as at
+from placer.simulation.traffic import Traffic, What
 
 Cells = NDArray[np.uint32]
 
@@ -56,12 +57,14 @@ class _Table(NamedTuple):
 _Tables = Mapping[str, _Table]
 
 
-def build_machine(fabric: Fabric, netlist: Netlist, *, max_nodes: int, max_hops: int, max_samples: int) -> Machine:
-    """Lay out a simulation whose decisions have at most `max_nodes` route nodes each."""
+def build_machine(
+    fabric: Fabric, netlist: Netlist, *, max_nodes: int, max_hops: int, max_samples: int, traffic: Traffic | None = None
+) -> Machine:
+    """Lay out a simulation whose decisions have at most `max_nodes` route nodes each, or a replay of traffic."""
     capacity = np.array([_output_capacity(fabric, netlist, flow) for flow in netlist.flows], np.int64)
-    shapes = _start_shapes(fabric, netlist, max_samples)
+    shapes = _start_shapes(fabric, netlist, max_samples, traffic)
     tables, header, start_end = _lay_out(shapes, at.HEADER_END)
-    shapes = _later_shapes(fabric, netlist, int(capacity.sum()), max_nodes, max_hops, max_samples)
+    shapes = _later_shapes(fabric, netlist, int(capacity.sum()), max_nodes, max_hops, max_samples, traffic)
     later_tables, later_header, end = _lay_out(shapes, start_end)
     tables |= later_tables
     header |= later_header
@@ -74,6 +77,8 @@ def build_machine(fabric: Fabric, netlist: Netlist, *, max_nodes: int, max_hops:
     _fill_sinks(start, fabric, netlist, tables)
     _fill_streams(start, netlist, tables)
     _fill_fabric(start, fabric, tables)
+    if traffic is not None:
+        _fill_traffic(start, traffic, tables)
     return Machine(cells=_aligned(end), start=start)
 
 
@@ -95,7 +100,9 @@ def _lay_out(shapes: dict[str, tuple[int, ...]], end: int) -> tuple[dict[str, _T
     return tables, header, end
 
 
-def _start_shapes(fabric: Fabric, netlist: Netlist, max_samples: int) -> dict[str, tuple[int, ...]]:
+def _start_shapes(
+    fabric: Fabric, netlist: Netlist, max_samples: int, traffic: Traffic | None
+) -> dict[str, tuple[int, ...]]:
     """Return the tables that are not empty at the start: number and size of records, fields of the header.
 
     These fields hold the address of the first record, the end of the last, and the size.
@@ -116,19 +123,37 @@ def _start_shapes(fabric: Fabric, netlist: Netlist, max_samples: int) -> dict[st
         "latencies": (topology.num_links, 1, at.LATENCIES),
         "unit_in": (num_sinks, 1),
         "unit_out": (num_flows, 1),
-    }
+        "crosses": (topology.num_links, 1, at.CROSSES),
+        "directions": (topology.num_links, 1, at.DIRECTIONS),
+        "banks": (len(traffic.bank_pace) if traffic else 0, at.BANK_SIZE, at.BANKS, at.BANKS_END),
+        "gates": (len(traffic.gate_bank) if traffic else 0, at.GATE_SIZE, at.GATES, at.GATES_END),
+        "processors": (
+            traffic.num_scripts if traffic else 0, at.PROCESSOR_SIZE, at.PROCESSORS, at.PROCESSORS_END
+        ),
+        "steps": (traffic.num_steps if traffic else 0, at.STEP_SIZE, at.STEPS, at.STEPS_END),
+    }  # fmt: skip
 
 
 def _later_shapes(
-    fabric: Fabric, netlist: Netlist, queue_places: int, max_nodes: int, max_hops: int, max_samples: int
+    fabric: Fabric,
+    netlist: Netlist,
+    queue_places: int,
+    max_nodes: int,
+    max_hops: int,
+    max_samples: int,
+    traffic: Traffic | None,
 ) -> dict[str, tuple[int, ...]]:
     """Return the tables that are empty at the start, as `_start_shapes` does."""
     topology, num_units, num_flows = fabric.topology, netlist.num_units, netlist.num_flows
     num_sinks, num_fifos = len(_sinks(netlist)), topology.num_links * fabric.link.channels
     num_agents = num_units + topology.num_sites + 1
+    longest = _longest_delay(fabric, netlist, max_hops)
+    if traffic is not None:
+        num_agents += len(traffic.bank_pace) + traffic.num_scripts + num_flows  # each read wakes a bank
+        longest = max(longest, int(traffic.request_cycles.max(initial=0)))
     num_eject = int(topology.link_width[topology.eject_link(0) :].sum())
     link_buckets = _ring(int(topology.link_cycles.max()) + 1)
-    buckets = _ring(_longest_delay(fabric, netlist, max_hops) + 1)
+    buckets = _ring(longest + 1)
     used_fifos, used_links = min(num_fifos, max_nodes), min(topology.num_links, max_nodes)
     return {
         "injects": (used_links + 1, 1, at.INJECTS),
@@ -145,6 +170,8 @@ def _later_shapes(
         "node_of": (max_nodes, 1, at.NODE_OF),
         "child_of": (max_nodes, 1, at.CHILD_OF),
         "hops_of": (max_nodes, 1, at.HOPS_OF),
+        "shift_of": (max_nodes, 1, at.SHIFT_OF),
+        "gate_queues": (2 * num_flows if traffic else 0, 1),
         "lists": (max_nodes + 2 * num_sinks + num_flows + num_units, 1, at.LISTS),
         "arena": (_arena_cells(fabric, max_nodes, used_links, used_fifos), 1, at.ARENA),
         # Buckets of the calendar.
@@ -226,10 +253,19 @@ def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int
         at.MAX_HEADS: _max_heads(fabric),
         at.LINK_MASK: tables["ejected"].number - 1,
         at.TIME_MASK: tables["credits"].number - 1,
+        at.MESH_PACE: _mesh_pace(fabric),
+        at.TURNS_BY_FIFO: fabric.cores is not None,
     }
     cells[list(values)] = list(values.values())
     for name in ("dram", "units", "sites"):
         tables[name].fill(cells, {at.QUEUED_FOR: at.NEVER, at.WAKE_AT: at.NEVER})
+
+
+def _mesh_pace(fabric: Fabric) -> int:
+    """Return how often links between switches grant: 1024 is in every cycle."""
+    if fabric.cores is None:
+        return FULL_PACE
+    return pace_of(fabric.cores.link_bytes_per_cycle / fabric.link.vectors_per_cycle, fabric.vector_bytes)
 
 
 def _fill_units(cells: Cells, netlist: Netlist, t: _Tables) -> None:
@@ -342,3 +378,66 @@ def _fill_fabric(cells: Cells, fabric: Fabric, t: _Tables) -> None:
     t["open"].fill(cells, {at.FIFO_CAPACITY: 1})
     t["widths"].fill(cells, {0: topology.link_width})
     t["latencies"].fill(cells, {0: topology.link_cycles})
+    t["crosses"].fill(cells, {0: topology.link_crosses})
+    t["directions"].fill(cells, {0: topology.link_direction})
+
+
+def _fill_traffic(cells: Cells, traffic: Traffic, t: _Tables) -> None:
+    """Set banks, gates, processors and their scripts, and where reads begin and end."""
+    cells[at.WAIT_CYCLES] = traffic.wait_cycles
+    gate_bounds, _ = _group(traffic.gate_bank.tolist(), len(traffic.bank_pace))
+    reader_bounds, _ = _group(traffic.script_bank.tolist(), len(traffic.bank_pace))
+    gates, processors = t["gates"], t["processors"]
+    idle = {at.QUEUED_FOR: at.NEVER, at.WAKE_AT: at.NEVER}
+    banks: dict[int, ArrayLike] = {
+        at.KIND: at.BANK,
+        at.BANK_PACE: traffic.bank_pace,
+        at.BANK_GATES: gates.first + at.GATE_SIZE * gate_bounds[:-1],
+        at.BANK_GATES_END: gates.first + at.GATE_SIZE * gate_bounds[1:],
+        at.BANK_READERS: processors.first + at.PROCESSOR_SIZE * reader_bounds[:-1],
+        at.BANK_READERS_END: processors.first + at.PROCESSOR_SIZE * reader_bounds[1:],
+    }
+    t["banks"].fill(cells, banks | idle)
+    queue_bounds, _ = _group(traffic.flow_gate.tolist(), len(traffic.gate_bank))
+    queues = t["gate_queues"].first + 2 * queue_bounds[:-1]
+    gate_fields: dict[int, ArrayLike] = {
+        at.GATE_BANK: t["banks"].handles[traffic.gate_bank],
+        at.GATE_TAKE_PACE: traffic.gate_take_pace,
+        at.GATE_TAKEN: at.NEVER,
+        at.GATE_QUEUE: queues,
+        at.GATE_QUEUE_END: queues,
+    }
+    gates.fill(cells, gate_fields)
+    t["flows"].fill(
+        cells,
+        {
+            at.FLOW_GATE: gates.handles[traffic.flow_gate],
+            at.FLOW_PACE: traffic.flow_pace,
+            at.FLOW_REQUEST_CYCLES: traffic.request_cycles,
+        },
+    )
+    t["sinks"].fill(cells, {at.SINK_GATE: gates.handles[traffic.sink_gate]})
+    _fill_scripts(cells, traffic, t)
+    processors.fill(cells, idle)
+
+
+def _fill_scripts(cells: Cells, traffic: Traffic, t: _Tables) -> None:
+    steps, what = t["steps"], traffic.step_what
+    is_read = what >= 0
+    reads_before = np.concatenate([[0], np.cumsum(is_read)])[traffic.step_start[:-1]]
+    first_sink = t["sinks"].first + at.SINK_SIZE * reads_before
+    has_steps = np.diff(traffic.step_start) > 0
+    gaps = np.append(traffic.step_gap, 0)
+    fields: dict[int, ArrayLike] = {
+        at.KIND: at.PROCESSOR,
+        at.PROCESSOR_STEP: steps.first + at.STEP_SIZE * traffic.step_start[:-1],
+        at.PROCESSOR_STEPS_END: steps.first + at.STEP_SIZE * traffic.step_start[1:],
+        at.PROCESSOR_DUE: np.where(has_steps, gaps[traffic.step_start[:-1]], 0),
+        at.PROCESSOR_WRITTEN: at.NEVER,
+        at.PROCESSOR_READS: first_sink,
+        at.PROCESSOR_READS_END: first_sink,
+    }
+    t["processors"].fill(cells, fields)
+    handles = t["flows"].handles[np.where(is_read, what, 0)] if is_read.any() else np.zeros(len(what), np.int64)
+    others = np.where(what == int(What.WAIT), at.WAIT, at.MARK)
+    steps.fill(cells, {at.STEP_GAP: traffic.step_gap, at.STEP_WHAT: np.where(is_read, handles, others)})

@@ -10,10 +10,11 @@ from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist
 from placer.simulation import records as at
 from placer.simulation.critical import describe_deadlock, find_critical
-from placer.simulation.engine import Limits, Outcome, empty_outcome, run_stack
+from placer.simulation.engine import Limits, Outcome, empty_outcome, run_stack, run_traffic
 from placer.simulation.machine import Machine, build_machine
 from placer.simulation.measurement import Measurement, Status
 from placer.simulation.routes import tree_sizes
+from placer.simulation.traffic import Replay, Traffic
 
 
 def simulate_stack(fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits | None = None) -> Outcome:
@@ -38,6 +39,25 @@ def run_machine(fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: 
         decisions.route_start, decisions.links, decisions.parents, outcome,
     )  # fmt: skip
     return outcome, machine
+
+
+MAX_REPLAY_CYCLES = 20_000_000
+
+
+def replay(fabric: Fabric, traffic: Traffic, max_cycles: int = MAX_REPLAY_CYCLES) -> Replay:
+    """Replay traffic of cores to the end of all scripts."""
+    decision = traffic.decision
+    max_nodes, max_hops = tree_sizes(
+        decision.route_start, decision.links, decision.parents, fabric.topology.num_mesh_links
+    )
+    machine = build_machine(
+        fabric, traffic.netlist, max_nodes=max_nodes, max_hops=max_hops, max_samples=1, traffic=traffic
+    )
+    step_at = np.zeros(traffic.num_steps, np.int64)
+    link_vectors = np.zeros(fabric.topology.num_links, np.int64)
+    arrays = (decision.sites[0], decision.channels[0], decision.route_start[0], decision.links, decision.parents)
+    status, cycles = run_traffic(machine.cells, machine.start, max_cycles, arrays, step_at, link_vectors)
+    return Replay(Status(status), cycles, step_at, link_vectors)
 
 
 def _require_flows(netlist: Netlist) -> None:
