@@ -163,9 +163,7 @@ def _validate(fabric: Fabric) -> None:
     """Raise InputError for a value that no fabric can have."""
     where = f"fabric {fabric.name!r}"
     if fabric.cores is not None:
-        validate_cores(
-            fabric.cores, fabric.columns, fabric.rows, fabric.vector_bytes, fabric.link.channels, where
-        )
+        validate_cores(fabric.cores, fabric.columns, fabric.rows, fabric.vector_bytes, fabric.link.channels, where)
     elif fabric.num_ports_per_side == 0:
         raise InputError(
             f"{where}: no DRAM ports (ports_per_side=0), so no data can enter or leave; "

@@ -70,9 +70,7 @@ def score_of(compared: Iterable[Compared], model: str = ENGINE) -> Score:
     rank = float("nan")
     if len(chosen) > 2:
         rank = float(spearmanr([one.trace.measured for one in chosen], [one.predicted[model] for one in chosen])[0])
-    return Score(
-        len(chosen), float(np.abs(errors).mean()), float(errors.mean()), float(np.abs(errors).max()), rank
-    )
+    return Score(len(chosen), float(np.abs(errors).mean()), float(errors.mean()), float(np.abs(errors).max()), rank)
 
 
 def kinds_of(compared: Sequence[Compared]) -> dict[str, list[Compared]]:

@@ -8,17 +8,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from placer.base import InputError, Settings, Table, allowed_text, make_folder, number, percent, png, write_atomic
+from placer.base import Cell, InputError, Settings, Table, allowed_text, make_folder, number, percent, png, write_atomic
 from placer.fabric import Direction, Fabric
 from placer.show import LINK_COLOURS
-from placer.show.html import Chapter, Folded, Page, PageTable, Text, picture_of
+from placer.show.html import Chapter, Folded, Image, Page, PageTable, Text, picture_of
 from placer.silicon.comparing import ENGINE, MODELS, Compared, kinds_of, score_of
 from placer.simulation import Tile
 
 NUM_BUSIEST = 5  # links of a trace that the page lists
+IDLE_COLOUR = "#E4E4E4"
 NUM_SHARERS = 4  # transfers of a link that are named
 CSV_FILE, TABLE_FILE, PAGE_FILE = "replay.csv", "replay_models.csv", "replay.html"
 
@@ -39,14 +42,18 @@ def show_replay(config: ReplayConfig, compared: Sequence[Compared], console: Con
     drawn = _drawn(config, compared)
     console.print(_busiest_table(config.fabric, drawn).screen())
     error = percent(drawn.error(), 1)
-    console.print(f"{drawn.name}: measured {drawn.trace.measured:,}, predicted {drawn.predicted[ENGINE]:,.0f} ({error})")
+    console.print(
+        f"{drawn.name}: measured {drawn.trace.measured:,}, predicted {drawn.predicted[ENGINE]:,.0f} ({error})"
+    )
 
 
 def write_replay(config: ReplayConfig, compared: Sequence[Compared], command: str) -> list[str]:
     """Write replay.csv, the predictions of all models, the picture and the page; returns their names."""
     drawn = _drawn(config, compared)
-    rows = [[one.name, one.trace.measured, round(one.predicted[ENGINE])] for one in compared]
-    every = [[one.name, one.trace.measured, *(round(one.predicted[m]) for m in MODELS)] for one in compared]
+    rows: list[list[Cell]] = [[one.name, one.trace.measured, round(one.predicted[ENGINE])] for one in compared]
+    every: list[list[Cell]] = [
+        [one.name, one.trace.measured, *(round(one.predicted[m]) for m in MODELS)] for one in compared
+    ]
     figure = heat_figure(config.fabric, drawn)
     contents: dict[str, str | bytes] = {
         CSV_FILE: Table(["trace", "measured", "predicted"], rows).csv(),
@@ -152,13 +159,18 @@ def heat_figure(fabric: Fabric, compared: Compared) -> Figure:
     for link in range(topology.num_mesh_links):
         column, row = tiles.of_link(link)
         right, down = steps[Direction(int(topology.link_direction[link]))]
-        style = {"color": LINK_COLOURS(share[link]), "width": 0.04, "head_width": 0.24, "length_includes_head": True}
+        colour = LINK_COLOURS(share[link]) if share[link] else IDLE_COLOUR
+        style = {"color": colour, "width": 0.04, "head_width": 0.24, "length_includes_head": True}
         panels[tiles.network(link)].arrow(column, row, 0.9 * right, 0.9 * down, zorder=1 + share[link], **style)
     for panel in panels:
         for row in range(fabric.rows):
             for column in range(fabric.columns):
                 is_port = fabric.cores.controller_of((column, row)) >= 0
-                panel.plot(column, row, "s" if is_port else "o", color="#777777" if is_port else "#bbbbbb", ms=4, zorder=3)
+                panel.plot(
+                    column, row, "s" if is_port else "o", color="#777777" if is_port else "#bbbbbb", ms=4, zorder=3
+                )
+    scale = ScalarMappable(Normalize(0, 1), LINK_COLOURS)
+    figure.colorbar(scale, ax=panels.tolist(), label="share of the rate of a link", shrink=0.6)
     return figure
 
 
@@ -169,11 +181,16 @@ def _page(config: ReplayConfig, compared: Sequence[Compared], drawn: Compared, f
         "arrived. Error is predicted over measured cycles, less one."
     )
     rows = [
-        [one.name, f"{one.trace.measured:,}", f"{one.predicted[ENGINE]:,.0f}", *(percent(one.error(m), 1) for m in MODELS)]
+        [
+            one.name,
+            f"{one.trace.measured:,}",
+            f"{one.predicted[ENGINE]:,.0f}",
+            *(percent(one.error(m), 1) for m in MODELS),
+        ]
         for one in compared
     ]
     header = ["trace", "measured", "predicted", *(f"error: {model}" for model in MODELS)]
-    links = [_table_block(_busiest_table(config.fabric, one)) for one in compared]
+    folded = Folded("Busiest links of every trace", [_busiest_block(config.fabric, one) for one in compared])
     words = f"Share of its rate that each link carried in {drawn.name}; busiest links below"
     return Page(
         f"Traces on {config.fabric.name}",
@@ -182,12 +199,20 @@ def _page(config: ReplayConfig, compared: Sequence[Compared], drawn: Compared, f
         asdict(config),
         [
             Chapter("Errors and ranks", [Text(text), _table_block(scores)]),
-            Chapter("Every trace", [picture_of(_scatter(compared), "Predicted against measured cycles"),
-                                    PageTable("Every trace", header, rows)]),
-            Chapter(f"Links of {drawn.name}", [picture_of(figure, words), _table_block(_busiest_table(config.fabric, drawn)),
-                                               Folded("Busiest links of every trace", links)]),
+            Chapter("Every trace", [_every_picture(compared), PageTable("Every trace", header, rows)]),
+            Chapter(
+                f"Links of {drawn.name}", [picture_of(figure, words), _busiest_block(config.fabric, drawn), folded]
+            ),
         ],
-    )  # fmt: skip
+    )
+
+
+def _every_picture(compared: Sequence[Compared]) -> Image:
+    return picture_of(_scatter(compared), "Predicted against measured cycles of every trace; table below")
+
+
+def _busiest_block(fabric: Fabric, compared: Compared) -> PageTable:
+    return _table_block(_busiest_table(fabric, compared))
 
 
 def _table_block(table: Table) -> PageTable:

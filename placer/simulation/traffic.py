@@ -107,7 +107,7 @@ def build_traffic(fabric: Fabric, scripts: Sequence[Script], name: str = "traffi
     ends = [(core_site(fabric, r.network, r.source), core_site(fabric, r.network, core)) for core, r in reads]
     netlist = _netlist(fabric, name, ends, [-(-r.num_bytes // fabric.vector_bytes) for _, r in reads])
     routes = [network_route(fabric, r.network, r.source, core) for core, r in reads]
-    turns = [sum(s.core) + k for s in sorted_scripts for k in range(s.num_reads)]
+    turns = [s.core[1] + k for s in sorted_scripts for k in range(s.num_reads)]
     what, flow = [], 0
     for step in (step for script in sorted_scripts for step in script.steps):
         what.append(flow if isinstance(step.what, Read) else int(step.what))
@@ -197,7 +197,7 @@ def _netlist(fabric: Fabric, name: str, ends: Sequence[tuple[int, int]], tokens:
 def _decision(
     fabric: Fabric, ends: Sequence[tuple[int, int]], routes: Sequence[Sequence[int]], turns: Sequence[int]
 ) -> Decisions:
-    """Return routes, and as channels those before the date line in turn: neighbours begin with different ones."""
+    """Return routes, and as channels those before the date line in turn: rows begin with different ones."""
     sources, targets = (sorted({pair[k] for pair in ends}) for k in (0, 1))
     lengths = [len(route) for route in routes]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace as changed
-from itertools import product
+from itertools import pairwise, product
 
 import networkx as nx
 import numpy as np
@@ -173,7 +173,7 @@ def _dependencies(fabric: Fabric, has_date_lines: bool) -> nx.DiGraph:
         shifts = topology.date_line_shifts(links, list(range(-1, len(links) - 1)))
         shifts = shifts if has_date_lines else [0] * len(links)
         fifos = list(zip(links, shifts, strict=True))[:-1]  # an eject link always has room behind it
-        graph.add_edges_from(zip(fifos, fifos[1:], strict=False))
+        graph.add_edges_from(pairwise(fifos))
     return graph
 
 
@@ -186,10 +186,10 @@ def test_a_torus_has_no_cycle_of_fifos_that_wait_for_each_other(fabric: Fabric) 
 def test_rings_full_of_traffic_do_not_block() -> None:
     # Every core of a ring reads from the one before it: data goes almost once around, FIFOs are short.
     fabric = changed(CHIP, link=changed(CHIP.link, channels=2, fifo_vectors=1), columns=6)
-    scripts = [
-        Script((x, y), tuple(Step(0, Read(0, ((x + 1) % 6, (y + 1) % 3), 4000)) for _ in range(3)) + (Step(0, What.WAIT),))
-        for x, y in product(range(6), range(3))
-    ]  # fmt: skip
+    scripts = []
+    for x, y in product(range(6), range(3)):
+        read = Step(0, Read(0, ((x + 1) % 6, (y + 1) % 3), 4000))
+        scripts.append(Script((x, y), (read, read, read, Step(0, What.WAIT))))
     assert replay(fabric, build_traffic(fabric, scripts)).status == Status.STEADY
 
 
