@@ -51,10 +51,6 @@ class Script:
     core: Tile
     steps: tuple[Step, ...]
 
-    @property
-    def num_reads(self) -> int:
-        return sum(isinstance(step.what, Read) for step in self.steps)
-
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
@@ -107,14 +103,13 @@ def build_traffic(fabric: Fabric, scripts: Sequence[Script], name: str = "traffi
     ends = [(core_site(fabric, r.network, r.source), core_site(fabric, r.network, core)) for core, r in reads]
     netlist = _netlist(fabric, name, ends, [-(-r.num_bytes // fabric.vector_bytes) for _, r in reads])
     routes = [network_route(fabric, r.network, r.source, core) for core, r in reads]
-    turns = [s.core[1] + k for s in sorted_scripts for k in range(s.num_reads)]
     what, flow = [], 0
     for step in (step for script in sorted_scripts for step in script.steps):
         what.append(flow if isinstance(step.what, Read) else int(step.what))
         flow += isinstance(step.what, Read)
     return Traffic(
         netlist=netlist,
-        decision=_decision(fabric, ends, routes, turns),
+        decision=_decision(fabric, ends, routes, [core[1] for core, _ in reads]),
         bank_pace=banks.paces,
         gate_bank=np.sort(banks.bank_of_site),
         gate_take_pace=banks.take_paces,
@@ -195,9 +190,9 @@ def _netlist(fabric: Fabric, name: str, ends: Sequence[tuple[int, int]], tokens:
 
 
 def _decision(
-    fabric: Fabric, ends: Sequence[tuple[int, int]], routes: Sequence[Sequence[int]], turns: Sequence[int]
+    fabric: Fabric, ends: Sequence[tuple[int, int]], routes: Sequence[Sequence[int]], rows: Sequence[int]
 ) -> Decisions:
-    """Return routes, and as channels those before the date line in turn: rows begin with different ones."""
+    """Return routes, and as channels those before the date line: rows of readers take them in turn."""
     sources, targets = (sorted({pair[k] for pair in ends}) for k in (0, 1))
     lengths = [len(route) for route in routes]
 
@@ -206,7 +201,7 @@ def _decision(
 
     return Decisions(
         sites=ints([*sources, *targets])[None, :],
-        channels=ints([turn % (fabric.link.channels // 2) for turn in turns])[None, :],
+        channels=ints([row % (fabric.link.channels // 2) for row in rows])[None, :],
         route_start=np.cumsum([0, *lengths]).astype(np.int64)[None, :],
         links=ints([link for route in routes for link in route]),
         parents=ints([position - 1 for length in lengths for position in range(length)]),
