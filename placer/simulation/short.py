@@ -36,8 +36,7 @@ from placer.simulation.engine import (
 )
 from placer.simulation.machine import Machine, build_machine, sets_period
 from placer.simulation.measurement import Status
-from placer.simulation.queues import sinks_of
-from placer.simulation.warm import warm_state
+from placer.simulation.warm import sinks_of, warm_state
 
 STEPS = 32  # looks per sample if no unit ever waits
 NUM_PLACES = 9  # of samples, over which an estimate is averaged
