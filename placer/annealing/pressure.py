@@ -24,10 +24,28 @@ import numpy as np
 from placer.annealing.board import Board, State
 from placer.annealing.loop import Walk, anneal_moves
 from placer.annealing.moves import Change
-from placer.annealing.stretches import GAINED, LOST, Comb, Stretches, comb_of, compare_trees, link_order, stretches_of
+from placer.annealing.stretches import (
+    GAINED,
+    LOST,
+    Comb,
+    Stretches,
+    comb_of,
+    compare_ejects,
+    compare_ends,
+    compare_path,
+    compare_trees,
+    find_moved,
+    keep_moved,
+    link_order,
+    stretches_of,
+    take_moved,
+    turn_path,
+)
 from placer.base import FloatArray, IntArray, LongArray, hot, hot_loop, vectorised
 from placer.decision.routing import Tables, power, route_dimension_ordered, usage_of
+from placer.netlist import Flows
 
+FEW_ENDS = 4  # of a flow that move while it is cheaper to look at single lines than at the whole tree
 REFRESH = 1e-3  # the sum is taken afresh when it has changed by this factor
 
 
@@ -35,6 +53,7 @@ class Pressure(NamedTuple):
     """Loads of all resources under the current placement, and what the last change did."""
 
     tables: Tables
+    flows: Flows
     per_mesh_link: float  # cycles / bound per vector
     per_local_link: float
     level: FloatArray  # [2] sum of powers: now, and with the change that was priced last
@@ -51,10 +70,11 @@ class Pressure(NamedTuple):
 def pressure_of(board: Board, tables: Tables, state: State) -> Pressure:
     """Return the pressure of a state, everything from scratch."""
     grid, flows = board.grid, board.flows
-    comb = comb_of(grid, len(state.sites))
+    comb = comb_of(grid, flows, state.sites)
     num_planes = 4 * comb.pitch * comb.pitch
     pressure = Pressure(
         tables=tables,
+        flows=flows,
         per_mesh_link=float(tables.per_link[0]),
         per_local_link=float(tables.per_link[grid.num_mesh_links]),
         level=np.zeros(2),
@@ -100,16 +120,10 @@ def grow(pressure: Pressure, board: Board, state: State, change: Change, limit: 
     """
     stretches, growth = pressure.stretches, 0.0
     stretches.number[LOST], stretches.number[GAINED] = 0, 0
+    find_moved(pressure.comb, board.flows, change.units, change.num_units[0])
     for entry in range(change.num_flows[0]):
         flow = change.flows[entry]
-        num_turns = 1 + int(flow == change.flow[0])
-        for turn in range(num_turns):  # a flow that turns elsewhere loses all and gains all
-            is_new = turn == num_turns - 1
-            turn_class = state.flow_class[flow] if is_new else 1 - state.flow_class[flow]
-            compare_trees(
-                stretches, pressure.comb, board.flows, pressure.seats, state.sites, flow, turn_class,
-                turn == 0, is_new,
-            )  # fmt: skip
+        _compare(pressure, board, state, flow, flow == change.flow[0])
         growth += _change_trips(pressure, board, state, flow)
     for entry in range(change.num_units[0]):
         unit = change.units[entry]
@@ -130,7 +144,9 @@ def commit(pressure: Pressure, change: Change) -> float:
     """Keep a priced change, whose loads stand already; return the energy."""
     pressure.level[0] = pressure.level[1]
     for entry in range(change.num_units[0]):
-        pressure.seats[change.units[entry]] = change.new_sites[entry]
+        unit, site = change.units[entry], change.new_sites[entry]
+        pressure.seats[unit] = site
+        keep_moved(pressure.comb, pressure.flows, unit, site)
     return math.log(pressure.level[0]) / float(1 << pressure.tables.doublings)
 
 
@@ -168,18 +184,46 @@ def anneal_rules(
 
 
 @hot
+def _compare(pressure: Pressure, board: Board, state: State, flow: int, is_turned: bool) -> None:
+    """List the stretches that a flow loses and gains, in the cheapest way that tells them."""
+    comb, stretches, flows, seats, sites = pressure.comb, pressure.stretches, board.flows, pressure.seats, state.sites
+    source, turn = flows.source[flow], state.flow_class[flow]
+    first, num_targets = flows.target_start[flow], flows.target_start[flow + 1] - flows.target_start[flow]
+    take_moved(comb, flow)
+    if num_targets == 1:
+        target, tokens = flows.targets[first], float(flows.tokens[flow])
+        if is_turned:
+            turn_path(stretches, comb, turn, sites[source], sites[target], tokens)
+        else:
+            old, new = (seats[source], seats[target]), (sites[source], sites[target])
+            compare_path(stretches, comb, turn, old, new, tokens)
+    elif not is_turned and seats[source] == sites[source] and comb.num_moved[0] <= FEW_ENDS:
+        compare_ends(stretches, comb, flows, seats, sites, flow, turn)
+    else:
+        for number in range(1 + int(is_turned)):  # a flow that turns elsewhere loses all and gains all
+            is_new = not is_turned or number == 1
+            axis = turn if is_new else 1 - turn
+            compare_trees(stretches, comb, flows, seats, sites, flow, axis, number == 0, is_new)
+    if comb.num_moved[0] > 0:
+        compare_ejects(stretches, comb, flows, seats, sites, board.max_units, flow)
+
+
+@hot
 def _change_trips(pressure: Pressure, board: Board, state: State, flow: int) -> float:
     """Return the growth of the sum by the round trips of a flow."""
     flows, tables, place = board.flows, pressure.tables, pressure.comb.place
     source, tokens, growth = flows.source[flow], flows.tokens[flow], 0.0
     old_start, new_start = pressure.seats[source], state.sites[source]
-    for end in range(flows.target_start[flow], flows.target_start[flow + 1]):
-        unit = flows.targets[end]
-        old, new = pressure.seats[unit], state.sites[unit]
-        if old != new or old_start != new_start:
-            trips = tables.per_trip[tables.unit_kind[unit]]
-            growth += power(trips[_hops(place, new_start, new)] * tokens, tables.doublings)
-            growth -= power(trips[_hops(place, old_start, old)] * tokens, tables.doublings)
+    first, is_whole = flows.target_start[flow], old_start != new_start
+    number = flows.target_start[flow + 1] - first if is_whole else pressure.comb.num_moved[0]
+    for entry in range(number):
+        unit = flows.targets[first + entry if is_whole else pressure.comb.moved[entry]]
+        old_hops = _hops(place, old_start, pressure.seats[unit])
+        new_hops = _hops(place, new_start, state.sites[unit])
+        if old_hops != new_hops:
+            kind = tables.unit_kind[unit]
+            growth += power(tables.per_trip[kind, new_hops] * tokens, tables.doublings)
+            growth -= power(tables.per_trip[kind, old_hops] * tokens, tables.doublings)
     return growth
 
 

@@ -40,29 +40,37 @@ class Comb(NamedTuple):
 
     pitch: int
     place: IntArray  # [num_sites, 2] column and row
+    end_place: IntArray  # [2, num_ends] columns and rows of the targets before the change
     low: IntArray  # [2, pitch] where the branch of a line ends on the near side
     high: IntArray  # [2, pitch] and on the far side
     line_mark: LongArray  # [pitch] the last tree with a branch on a line
     lines: IntArray  # [pitch] with branches
     site_mark: LongArray  # [num_sites] the last tree with a target there
     mark: LongArray  # [1] of the tree under work, a multiple of 3
-    moved: IntArray  # [num_units] ends of the flow whose target went elsewhere
+    last_moved: IntArray  # [num_flows] end of a flow whose target goes elsewhere, -1: none
+    next_moved: IntArray  # [num_ends] one more of them
+    num_moved: LongArray  # [1] ends of the flow whose target goes elsewhere
+    moved: IntArray  # [num_ends] the first `num_moved` are valid
 
 
-def comb_of(grid: Grid, num_units: int) -> Comb:
-    """Return room for the trees of any flow."""
+def comb_of(grid: Grid, flows: Flows, sites: IntArray) -> Comb:
+    """Return room for the trees of any flow of a placement."""
     row, column = grid.switch_row[grid.site_switch], grid.switch_column[grid.site_switch]
     pitch = int(max(grid.switch_row[-1], grid.switch_column[-1])) + 1
     return Comb(
         pitch=pitch,
         place=np.stack((column, row), axis=1),
+        end_place=np.stack((column[sites[flows.targets]], row[sites[flows.targets]])),
         low=np.zeros((2, pitch), np.int32),
         high=np.zeros((2, pitch), np.int32),
         line_mark=np.zeros(pitch, np.int64),
         lines=np.zeros(pitch, np.int32),
         site_mark=np.zeros(grid.num_sites, np.int64),
         mark=np.zeros(1, np.int64),
-        moved=np.zeros(num_units, np.int32),
+        last_moved=np.full(len(flows.source), -1, np.int32),
+        next_moved=np.full(len(flows.targets), -1, np.int32),
+        num_moved=np.zeros(1, np.int64),
+        moved=np.zeros(len(flows.targets), np.int32),
     )
 
 
@@ -138,6 +146,140 @@ def _differ_line(
 
 
 @hot
+def find_moved(comb: Comb, flows: Flows, units: IntArray, num_units: int) -> None:
+    """Note for each flow which of its ends go elsewhere with the units."""
+    for number in range(num_units):
+        unit = units[number]
+        for place in range(flows.read_start[unit], flows.read_start[unit + 1]):
+            end = flows.read_ends[place]
+            flow = flows.end_flow[end]
+            comb.next_moved[end] = comb.last_moved[flow]
+            comb.last_moved[flow] = end
+
+
+@hot
+def take_moved(comb: Comb, flow: int) -> None:
+    """List the ends of a flow that go elsewhere, and forget them."""
+    number, end = 0, comb.last_moved[flow]
+    comb.last_moved[flow] = -1
+    while end >= 0:
+        comb.moved[number] = end
+        number += 1
+        end = comb.next_moved[end]
+    comb.num_moved[0] = number
+
+
+@hot
+def keep_moved(comb: Comb, flows: Flows, unit: int, site: int) -> None:
+    """Make the place of a unit that went elsewhere that of the ends at it."""
+    for place in range(flows.read_start[unit], flows.read_start[unit + 1]):
+        end = flows.read_ends[place]
+        comb.end_place[0, end], comb.end_place[1, end] = comb.place[site, 0], comb.place[site, 1]
+
+
+@hot
+def compare_path(
+    stretches: Stretches, comb: Comb, turn: int, old: tuple[int, int], new: tuple[int, int], tokens: float
+) -> None:
+    """List what a flow of one target and of class `turn` loses and gains; source and target sites tell its path."""
+    place, trunk, branch = comb.place, 2 * turn, 2 - 2 * turn
+    # Along the trunk, and across it: column and row where routes go XY, row and column for YX.
+    old_along, old_across = place[old[0], turn], place[old[0], 1 - turn]
+    new_along, new_across = place[new[0], turn], place[new[0], 1 - turn]
+    old_line, old_end = place[old[1], turn], place[old[1], 1 - turn]
+    new_line, new_end = place[new[1], turn], place[new[1], 1 - turn]
+    if old_across == new_across:
+        old_trunk, new_trunk = _span(old_along, old_line), _span(new_along, new_line)
+        _differ_line(stretches, comb, trunk, old_across, old_trunk, new_trunk, tokens)
+    else:
+        _note_way(stretches, comb, LOST, trunk, old_across, old_along, old_line, tokens)
+        _note_way(stretches, comb, GAINED, trunk, new_across, new_along, new_line, tokens)
+    if old_line == new_line:
+        old_branch, new_branch = _span(old_across, old_end), _span(new_across, new_end)
+        _differ_line(stretches, comb, branch, old_line, old_branch, new_branch, tokens)
+    else:
+        _note_way(stretches, comb, LOST, branch, old_line, old_across, old_end, tokens)
+        _note_way(stretches, comb, GAINED, branch, new_line, new_across, new_end, tokens)
+
+
+@hot
+def turn_path(stretches: Stretches, comb: Comb, turn: int, source: int, target: int, tokens: float) -> None:
+    """List what a flow of one target loses and gains when its class becomes `turn`."""
+    for side in range(2):
+        axis = turn if side == GAINED else 1 - turn
+        along, across = comb.place[source, axis], comb.place[source, 1 - axis]
+        line, end = comb.place[target, axis], comb.place[target, 1 - axis]
+        _note_way(stretches, comb, side, 2 * axis, across, along, line, tokens)
+        _note_way(stretches, comb, side, 2 - 2 * axis, line, across, end, tokens)
+
+
+@hot
+def _span(origin: int, end: int) -> tuple[int, int, int]:
+    """Return the low end, the origin and the high end of a trunk or branch to one place."""
+    return min(origin, end), origin, max(origin, end)
+
+
+@hot
+def _note_way(
+    stretches: Stretches, comb: Comb, side: int, plane: int, line: int, origin: int, end: int, tokens: float
+) -> None:
+    """Note the way from one place of a line to another."""
+    first = ((plane + int(end < origin)) * comb.pitch + line) * comb.pitch + min(origin, end)
+    _note(stretches, side, first, abs(end - origin), tokens)
+
+
+@hot
+def compare_ends(
+    stretches: Stretches, comb: Comb, flows: Flows, seats: IntArray, sites: IntArray, flow: int, turn: int
+) -> None:
+    """List what a flow of class `turn` loses and gains when the ends in `comb.moved` go elsewhere.
+
+    Only the lines that they leave and reach can change; how far the other targets reach there is
+    found by one look at all of them.
+    """
+    place, tokens, source, num_moved = (
+        comb.place,
+        float(flows.tokens[flow]),
+        seats[flows.source[flow]],
+        comb.num_moved[0],
+    )
+    along, across = place[source, turn], place[source, 1 - turn]
+    first, last = flows.target_start[flow], flows.target_start[flow + 1]
+    comb.mark[0] += 3
+    num_lines = 0
+    for number in range(num_moved):
+        end = comb.moved[number]
+        comb.end_place[0, end] = comb.end_place[1, end] = -1
+        unit = flows.targets[end]
+        num_lines = _open_line(comb, place[seats[unit], turn], num_lines, across, across)
+        num_lines = _open_line(comb, place[sites[unit], turn], num_lines, across, across)
+    low = high = along
+    for end in range(first, last):
+        line = comb.end_place[turn, end]
+        low, high = min(low, line if line >= 0 else along), max(high, line)
+    old_low, old_high, new_low, new_high = low, high, low, high
+    for number in range(num_lines):
+        line = comb.lines[number]
+        low = high = across
+        for end in range(first, last):
+            place_here = comb.end_place[1 - turn, end] if comb.end_place[turn, end] == line else across
+            low, high = min(low, place_here), max(high, place_here)
+        comb.low[0, line] = comb.low[1, line] = low
+        comb.high[0, line] = comb.high[1, line] = high
+    for number in range(num_moved):
+        end = comb.moved[number]
+        unit = flows.targets[end]
+        old, new = seats[unit], sites[unit]
+        comb.end_place[0, end], comb.end_place[1, end] = place[old, 0], place[old, 1]
+        _extend(comb, 0, place[old, turn], place[old, 1 - turn])
+        _extend(comb, 1, place[new, turn], place[new, 1 - turn])
+        old_low, old_high = min(old_low, place[old, turn]), max(old_high, place[old, turn])
+        new_low, new_high = min(new_low, place[new, turn]), max(new_high, place[new, turn])
+    _differ_line(stretches, comb, 2 * turn, across, (old_low, along, old_high), (new_low, along, new_high), tokens)
+    _differ_branches(stretches, comb, 2 - 2 * turn, num_lines, across, across, tokens)
+
+
+@hot
 def compare_trees(
     stretches: Stretches,
     comb: Comb,
@@ -160,7 +302,7 @@ def compare_trees(
     old_low = old_high = old_along
     new_low = new_high = new_along
     comb.mark[0] += 3
-    num_lines, num_moved = 0, 0
+    num_lines = 0
     for end in range(flows.target_start[flow], flows.target_start[flow + 1]):
         unit = flows.targets[end]
         old, new = seats[unit], sites[unit]
@@ -173,11 +315,6 @@ def compare_trees(
         if has_new:
             _extend(comb, 1, new_line, place[new, 1 - turn])
             new_low, new_high = min(new_low, new_line), max(new_high, new_line)
-        if old == new:
-            comb.site_mark[new] = comb.mark[0]
-        else:
-            comb.moved[num_moved] = unit
-            num_moved += 1
     trunk, branch = 2 * turn, 2 - 2 * turn
     old_trunk, new_trunk = (old_low, old_along, old_high), (new_low, new_along, new_high)
     if old_across == new_across:
@@ -187,12 +324,19 @@ def compare_trees(
         _differ_line(stretches, comb, trunk, old_across, old_trunk, nothing, tokens)
         nothing = (new_along, new_along, new_along)
         _differ_line(stretches, comb, trunk, new_across, nothing, new_trunk, tokens)
+    _differ_branches(stretches, comb, branch, num_lines, old_across, new_across, tokens)
+
+
+@hot
+def _differ_branches(
+    stretches: Stretches, comb: Comb, plane: int, num_lines: int, old_across: int, new_across: int, tokens: float
+) -> None:
+    """Note in what the branches of all open lines differ."""
     for number in range(num_lines):
         line = comb.lines[number]
         old_branch = (comb.low[0, line], old_across, comb.high[0, line])
         new_branch = (comb.low[1, line], new_across, comb.high[1, line])
-        _differ_line(stretches, comb, branch, line, old_branch, new_branch, tokens)
-    _compare_ejects(stretches, comb, seats, sites, num_moved, tokens)
+        _differ_line(stretches, comb, plane, line, old_branch, new_branch, tokens)
 
 
 @hot
@@ -214,15 +358,26 @@ def _extend(comb: Comb, side: int, line: int, end: int) -> None:
 
 
 @hot
-def _compare_ejects(
-    stretches: Stretches, comb: Comb, seats: IntArray, sites: IntArray, num_moved: int, tokens: float
+def compare_ejects(
+    stretches: Stretches, comb: Comb, flows: Flows, seats: IntArray, sites: IntArray, max_units: LongArray, flow: int
 ) -> None:
     """List the eject links: a flow uses one once, however many of its targets share the site."""
+    first, tokens = 4 * comb.pitch * comb.pitch + len(comb.site_mark), float(flows.tokens[flow])
+    comb.mark[0] += 3
     mark = comb.mark[0]
-    first = 4 * comb.pitch * comb.pitch + len(comb.site_mark)
+    num_moved, first_end, last_end = comb.num_moved[0], flows.target_start[flow], flows.target_start[flow + 1]
+    is_shared = False
+    for number in range(num_moved):
+        is_shared |= max_units[seats[flows.targets[comb.moved[number]]]] > 1
+    if is_shared and num_moved < last_end - first_end:
+        for end in range(first_end, last_end):
+            unit = flows.targets[end]
+            if seats[unit] == sites[unit]:
+                comb.site_mark[sites[unit]] = mark
     for side in range(2):
         for number in range(num_moved):
-            site = seats[comb.moved[number]] if side == LOST else sites[comb.moved[number]]
+            unit = flows.targets[comb.moved[number]]
+            site = seats[unit] if side == LOST else sites[unit]
             known = comb.site_mark[site]
             if known != mark and known != mark + 1 + side:
                 comb.site_mark[site] = mark + 1 + side

@@ -1,6 +1,6 @@
 """What everything else is built on: errors, files, arrays, tables, settings, compiled loops."""
 
-from placer.base.arrays import BoolArray, ByteArray, FloatArray, IntArray, LongArray, SingleArray
+from placer.base.arrays import BoolArray, ByteArray, FloatArray, IntArray, LongArray, ShortArray, SingleArray
 from placer.base.console import command_line, file_name, finite, make_console, overview, plain
 from placer.base.ctrl_c import Interrupt, keep_ctrl_c
 from placer.base.errors import DoesNotFitError, InputError
