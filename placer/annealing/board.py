@@ -32,6 +32,8 @@ class Board(NamedTuple):
     group_start: LongArray  # [num_groups + 1] into group_units
     group_units: IntArray  # units of one kind that do the same operation in the same stage
     num_stages: int
+    stage_start: LongArray  # [num_stages + 1] into stage_units
+    stage_units: IntArray  # units of one stage on tiles
 
 
 class State(NamedTuple):
@@ -51,6 +53,7 @@ def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
     is_allowed = is_allowed & (kinds[:, None] == topology.site_kind[None, :])
     near, num_near = _neighbours(fabric)
     group_start, group_units = _groups(netlist)
+    stage_start, stage_units = _stages(netlist)
     return Board(
         grid=grid_of(fabric),
         flows=flows_of(netlist),
@@ -67,6 +70,8 @@ def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
         group_start=group_start,
         group_units=group_units,
         num_stages=netlist.num_stages,
+        stage_start=stage_start,
+        stage_units=stage_units,
     )
 
 
@@ -98,6 +103,15 @@ def _groups(netlist: Netlist) -> tuple[LongArray, IntArray]:
     members = sorted(groups.items())
     start = np.cumsum([0, *(len(units) for _, units in members)], dtype=np.int64)
     return start, np.array([unit for _, units in members for unit in units], np.int32)
+
+
+def _stages(netlist: Netlist) -> tuple[LongArray, IntArray]:
+    stages: list[list[int]] = [[] for _ in range(netlist.num_stages)]
+    for unit_id, unit in enumerate(netlist.units):
+        if unit.kind != SiteKind.PORT:
+            stages[unit.stage].append(unit_id)
+    start = np.cumsum([0, *(len(units) for units in stages)], dtype=np.int64)
+    return start, np.array([unit for units in stages for unit in units], np.int32)
 
 
 @njit(cache=True)
