@@ -22,7 +22,6 @@ from placer.decision.routing import require_sites
 from placer.fabric import Fabric
 from placer.netlist import Netlist
 
-WHOLE_GROUPS = 100  # units of a netlist up to which groups and stages move as often as the mix says
 VERIFY_ROUNDS = 8  # temperatures between two comparisons of the running with the full cost
 
 
@@ -50,18 +49,12 @@ class MoveMix:
         if not min(shares) >= 0 or not 0 < sum(shares) < float("inf"):
             raise InputError(f"moves {self}: allowed 0 or more each, and one above 0")
 
-    def cumulated(self, num_units: int = 0) -> NDArray[np.float64]:
-        """Return cumulated shares in the order of `Move`; the last one is above every draw.
-
-        A group or stage of a large netlist has many units, and costs as many moves: beyond
-        `WHOLE_GROUPS` units of a netlist, it moves less often in proportion.
-        """
-        shares = np.array([getattr(self, move.name.lower()) for move in Move])
-        shares[[Move.GROUP_SWAP, Move.STAGE_SHIFT]] *= min(1.0, WHOLE_GROUPS / max(1, num_units))
-        total = np.cumsum(shares)
-        cumulated: NDArray[np.float64] = total / total[-1]
-        cumulated[np.flatnonzero(cumulated == 1.0)] = 2.0
-        return cumulated
+    def cumulated(self) -> NDArray[np.float64]:
+        """Return cumulated shares in the order of `Move`; the last one is above every draw."""
+        total = np.cumsum([getattr(self, move.name.lower()) for move in Move])
+        shares: NDArray[np.float64] = total / total[-1]
+        shares[np.flatnonzero(shares == 1.0)] = 2.0
+        return shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +128,7 @@ def anneal(
     Raises InputError when the start is not legal, or a unit sits where it is not allowed.
     """
     _require_legal(fabric, netlist, start)
-    mix, ranking = options.moves.cumulated(netlist.num_units), ranking_model(cost)
+    mix, ranking = options.moves.cumulated(), ranking_model(cost)
     search: Search
     if isinstance(ranking, HeuristicCost):
         search = RulesSearch(fabric, netlist, ranking, start, mix, seed)

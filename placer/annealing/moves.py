@@ -210,7 +210,7 @@ def _is_on_grid(board: Board, tile: int, down: int, right: int) -> bool:
     """Return whether there is a tile so many rows and columns from this one."""
     rows, columns = board.grid.switch_row, board.grid.switch_column
     row, column, last = rows[tile] + down, columns[tile] + right, len(rows) - 1
-    return 0 <= row <= rows[last] and 0 <= column <= columns[last]
+    return bool(0 <= row <= rows[last] and 0 <= column <= columns[last])
 
 
 @hot

@@ -75,8 +75,8 @@ def comb_of(grid: Grid, flows: Flows, sites: IntArray) -> Comb:
 
 
 def stretches_of(num_flows: int, num_ends: int) -> Stretches:
-    """Return room for any change: at most four stretches per line, trunk or branch, and the eject links."""
-    room = 4 * num_flows + 5 * num_ends
+    """Return room for any change: at most four stretches per trunk and old or new branch, and the eject links."""
+    room = 4 * num_flows + 9 * num_ends
     return Stretches(
         number=np.zeros(2, np.int64),
         first=np.zeros((2, room + 1), np.int32),
@@ -90,9 +90,9 @@ def link_order(grid: Grid) -> LongArray:
     pitch = int(max(grid.switch_row[-1], grid.switch_column[-1])) + 1
     row, column = grid.switch_row.astype(np.int64), grid.switch_column.astype(np.int64)
     order = np.arange(len(grid.link_target), dtype=np.int64) - grid.num_mesh_links + 4 * pitch * pitch
-    steps = ((_EAST, row * pitch + column), (_WEST, row * pitch + column - 1))
-    steps += ((_SOUTH, column * pitch + row), (_NORTH, column * pitch + row - 1))
-    for plane, (heading, place) in enumerate(steps):
+    by_row, by_column = row * pitch + column, column * pitch + row
+    planes = ((_EAST, by_row), (_WEST, by_row - 1), (_SOUTH, by_column), (_NORTH, by_column - 1))
+    for plane, (heading, place) in enumerate(planes):
         link = grid.mesh_link[:, heading]
         order[link[link >= 0]] = plane * pitch * pitch + place[link >= 0]
     return order
