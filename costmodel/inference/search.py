@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from costmodel.inference.forward import turn_back
-from costmodel.inference.session import Engine, open_engine, price_state, require_finite
+import numpy as np
+
+from costmodel.inference.session import Engine, open_engine, price_state, require_finite, revert_state
 from costmodel.networks import FlowNetwork
-from placer.annealing import Board, Change, CompiledSearch, Counts, Start, State, Walk, anneal_moves
+from placer.annealing import Board, Change, CompiledSearch, Counts, Start, State, Walk, anneal_moves, propose_candidates
 from placer.base import FloatArray, LongArray, hot_loop, inlined
-from placer.decision.routing import copy_entries
+from placer.decision import Decisions
+from placer.decision.routing import copy_entries, route_turns
 from placer.fabric import Fabric
 from placer.netlist import Netlist
 
@@ -20,28 +21,23 @@ MAX_DRIFT = 1e-4  # relative, of a running prediction against a fresh one
 @inlined
 def _price(engine: Engine, board: Board, state: State, change: Change, rise: float) -> bool:
     """Predict the state of an applied change; say whether the energy rises by `rise` at most."""
-    allowed, scratch = engine.level[0] + rise, engine.net.scratch
-    copy_entries(change.flows, 0, scratch.changed, 0, change.num_flows[0])
-    scratch.num_changed[0] = change.num_flows[0]
-    energy = -price_state(engine, state.sites, state.flow_class, engine.tolerance)
-    if energy <= allowed and engine.tolerance > 0:  # where a walk stands is always exact
-        turn_back(engine.net)
-        energy = -price_state(engine, state.sites, state.flow_class, 0.0)
-    engine.level[1] = energy
-    return energy <= allowed and math.isfinite(energy)
+    routes = engine.net.routes
+    copy_entries(change.flows, 0, routes.changed, 0, change.num_flows[0])
+    routes.num_changed[0] = change.num_flows[0]
+    return price_state(engine, state.sites, state.flow_class, rise)
 
 
 @inlined
 def _commit(engine: Engine, change: Change) -> float:
     """Keep a priced change: it stands already; return the energy."""
-    engine.level[0] = engine.level[1]
+    engine.level[0], engine.student_level[0] = engine.level[1], engine.student_level[1]
     return float(engine.level[0])
 
 
 @inlined
 def _revert(engine: Engine, board: Board, change: Change) -> None:
     """Take a priced change back."""
-    turn_back(engine.net)
+    revert_state(engine)
 
 
 @hot_loop
@@ -63,7 +59,11 @@ def _anneal_learned(
 
 
 class LearnedSearch(CompiledSearch):
-    """A walk through placements by the predictions of one network or several."""
+    """A walk through placements by the predictions of one network or several.
+
+    With `students`, a move must please them first; only then the networks are asked. So where a walk
+    stands is what the networks predict, and moves that are refused, the most, are cheap.
+    """
 
     def __init__(
         self,
@@ -74,18 +74,18 @@ class LearnedSearch(CompiledSearch):
         mix: FloatArray,
         seed: int,
         pessimism: float = 0.0,
-        tolerance: float = 0.0,
+        students: Sequence[FlowNetwork] = (),
     ) -> None:
         super().__init__(fabric, netlist, start, mix, seed)
         self._networks, self._pessimism = networks, pessimism
-        self._open(self._engine(tolerance), _anneal_learned)
+        self._open(self._engine(students), _anneal_learned)
 
-    def _engine(self, tolerance: float = 0.0) -> Engine:
+    def _engine(self, students: Sequence[FlowNetwork] = ()) -> Engine:
         """Return an engine where the walk is."""
         state = self._walk.state
         return open_engine(
             self._networks, self._fabric, self._netlist, state.sites, state.flow_class,
-            self._pessimism, tolerance,
+            self._pessimism, students,
         )  # fmt: skip
 
     def run(self, num_moves: int, temperature: float, reach: int, counts: Counts) -> None:
@@ -96,3 +96,11 @@ class LearnedSearch(CompiledSearch):
         exact = float(self._engine().level[0])
         if abs(self.energy - exact) > MAX_DRIFT * max(1.0, abs(exact)):
             raise RuntimeError(f"the running energy {self.energy} differs from the full {exact}")
+
+    def neighbours(self, number: int, reach: int) -> Decisions:
+        """Return where the walk is and moves from it, `number` at most, as a stack; the walk stays."""
+        state, refused = self._walk.state, Counts().refused
+        _, sites, flow_class = propose_candidates(self._walk, 3 * number, reach, refused)
+        sites = np.concatenate((state.sites[None], sites))[:number]
+        flow_class = np.concatenate((state.flow_class[None], flow_class))[:number]
+        return route_turns(self._fabric, self._netlist, sites, flow_class)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.encoding import netlist_features
-from costmodel.inference.forward import predict, turn_back, turn_routes
+from costmodel.inference.forward import predict, turn_back, turn_routes, turn_routes_back
 from costmodel.inference.rounds import tell_units
 from costmodel.inference.state import Inference, empty_routes, open_inference
 from costmodel.networks import FlowNetwork
@@ -44,8 +44,12 @@ from placer.netlist import Netlist, flows_of
 class Engine(NamedTuple):
     """Everything that is known of the current placement."""
 
-    net: Inference
+    net: Inference  # of the models
+    student: Inference  # of their students, over the same routes
+    has_student: bool  # False: `student` is `net`, and is not asked
     level: FloatArray  # [2] energy: now, and with the change that was priced last
+    student_level: FloatArray  # [2] the same, by the students
+    is_asked: IntArray  # [1] 1: the models were asked about that change, not only their students
     is_broken: IntArray  # [1] 1: a prediction was no number
     grid: Grid
     num_channels: int
@@ -56,7 +60,6 @@ class Engine(NamedTuple):
     parents: IntArray
     result: FloatArray  # [M, 2] log throughput and log sigma, by member
     pessimism: float  # deviations between the members that are taken off
-    tolerance: float  # changes of rows that are not told on, see `rounds`
     has_rules: bool  # whether predictions are what is lost of the expert's estimate
     tables: Tables  # of that estimate
     usage: Usage  # the same
@@ -70,7 +73,7 @@ def open_engine(
     sites: IntArray,
     flow_class: IntArray,
     pessimism: float = 0.0,
-    tolerance: float = 0.0,
+    students: Sequence[FlowNetwork] = (),
 ) -> Engine:
     """Return an engine at a placement with dimension-ordered routes, which is priced already.
 
@@ -84,12 +87,17 @@ def open_engine(
     kind += link >= topology.num_mesh_links + topology.num_sites
     longest = topology.num_switches + np.diff(flows.target_start)  # every switch is entered once
     num_ends, num_visits = len(flows.targets), int(longest.sum())
-    routes = empty_routes(kind, link, np.cumsum(longest) - longest, num_visits, num_ends)
+    routes = empty_routes(kind, link, num_links, np.cumsum(longest) - longest, num_visits, num_ends)
     max_hops = topology.rows + topology.columns
+    net = open_inference(networks, features, flows, routes, max_hops)
     classes = np.array([[0], [1]], np.int32).repeat(netlist.num_flows, axis=1)
     engine = Engine(
-        net=open_inference(networks, features, flows, routes, num_links, max_hops),
+        net=net,
+        student=open_inference(students, features, flows, routes, max_hops) if students else net,
+        has_student=len(students) > 0,
         level=np.zeros(2),
+        student_level=np.zeros(2),
+        is_asked=np.zeros(1, np.int32),
         is_broken=np.zeros(1, np.int32),
         grid=grid,
         num_channels=num_channels,
@@ -100,19 +108,21 @@ def open_engine(
         parents=np.zeros(int(longest.max(initial=1)), np.int32),
         result=np.zeros((len(networks), 2)),
         pessimism=pessimism,
-        tolerance=tolerance,
         has_rules=networks[0].config.rules,
         tables=tables_of(fabric, netlist, Rules()),
         usage=Usage(np.zeros(num_links, np.int64), np.zeros(num_ends, np.int32)),
         ports=np.zeros((2, topology.num_sites), np.int64),
     )
     tell_units(engine.net)
-    scratch = engine.net.scratch
-    scratch.changed[:] = np.arange(netlist.num_flows)
-    scratch.num_changed[0] = netlist.num_flows
-    engine.level[:] = -price_state(engine, sites, flow_class, 0.0)
+    tell_units(engine.student)
+    routes.changed[:] = np.arange(netlist.num_flows)
+    routes.num_changed[0] = netlist.num_flows
+    price_state(engine, sites, flow_class, math.inf)
+    for level in (engine.level, engine.student_level):
+        level[0] = level[1]
     require_finite(engine)
-    scratch.is_fresh[0] = 0
+    for each in (engine.net, engine.student):
+        each.scratch.is_fresh[0] = 0
     return engine
 
 
@@ -123,22 +133,46 @@ def require_finite(engine: Engine) -> None:
 
 
 @hot_loop
-def price_state(engine: Engine, sites: IntArray, flow_class: IntArray, tolerance: float) -> float:
-    """Return the log of the score when the flows listed in `scratch.changed` get new routes."""
-    scratch = engine.net.scratch
-    for entry in range(scratch.num_changed[0]):
-        flow = scratch.changed[entry]
+def price_state(engine: Engine, sites: IntArray, flow_class: IntArray, rise: float) -> bool:
+    """Give the flows listed in `routes.changed` new routes; say whether the energy rises by `rise` at most.
+
+    The energies go to `level[1]` and `student_level[1]`. When the students say that it rises by more,
+    the models are not asked.
+    """
+    net, student, routes = engine.net, engine.student, engine.net.routes
+    for entry in range(routes.num_changed[0]):
+        flow = routes.changed[entry]
         _write_route(engine, sites, flow, flow_class[flow])
-    turn_routes(engine.net)
-    predict(engine.net, tolerance, engine.result)
-    if engine.has_rules:
-        log_estimate = math.log(_largest_estimate(engine, sites))
-        for member in range(len(engine.result)):
-            engine.result[member, 0] -= log_estimate
-    score = _log_score(engine.result, engine.pessimism)
-    if not math.isfinite(score):
+    turn_routes(routes)
+    log_estimate = math.log(_largest_estimate(engine, sites)) if engine.has_rules else 0.0
+    engine.is_asked[0] = 0
+    if engine.has_student:
+        engine.student_level[1] = _energy(engine, student, log_estimate)
+        if not engine.student_level[1] <= engine.student_level[0] + rise:
+            return False
+    engine.is_asked[0] = 1
+    engine.level[1] = _energy(engine, net, log_estimate)
+    return bool(engine.level[1] <= engine.level[0] + rise)
+
+
+@hot_loop
+def revert_state(engine: Engine) -> None:
+    """Take back what `price_state` did."""
+    turn_routes_back(engine.net.routes)
+    if engine.has_student:
+        turn_back(engine.student.rows)
+    if engine.is_asked[0]:
+        turn_back(engine.net.rows)
+
+
+@inlined
+def _energy(engine: Engine, net: Inference, log_estimate: float) -> float:
+    """Return -log(score) as networks see the routes; a network with rules predicts what is lost of the estimate."""
+    predict(net, engine.result)
+    energy = log_estimate - _log_score(engine.result, engine.pessimism)
+    if not math.isfinite(energy):
         engine.is_broken[0] = 1
-    return score
+    return energy
 
 
 @inlined
@@ -209,7 +243,7 @@ class Session:
     def score(self, sites: IntArray, flow_class: IntArray) -> float:
         """Return the score of a placement; few different units and turns make it fast."""
         score = self._move(sites, flow_class)
-        turn_back(self._engine.net)
+        revert_state(self._engine)
         return score
 
     def go_to(self, sites: IntArray, flow_class: IntArray) -> float:
@@ -220,11 +254,11 @@ class Session:
 
     def _move(self, sites: IntArray, flow_class: IntArray) -> float:
         engine = self._engine
-        flows, scratch, has_moved = engine.net.flows, engine.net.scratch, sites != self.sites
+        flows, routes, has_moved = engine.net.flows, engine.net.routes, sites != self.sites
         is_changed = (flow_class != self.flow_class) | has_moved[flows.source]
         is_changed[flows.end_flow[has_moved[flows.targets]]] = True
         changed = np.flatnonzero(is_changed)
-        scratch.changed[: len(changed)], scratch.num_changed[0] = changed, len(changed)
-        log_score = price_state(engine, sites, flow_class, 0.0)
+        routes.changed[: len(changed)], routes.num_changed[0] = changed, len(changed)
+        price_state(engine, sites, flow_class, math.inf)
         require_finite(engine)
-        return math.exp(log_score)
+        return math.exp(-engine.level[1])

@@ -16,6 +16,6 @@ from placer.annealing.multistart import (
 from placer.annealing.replay import Snapshot
 from placer.annealing.rerouting import FinalRouting, reroute
 from placer.annealing.schedule import Schedule
-from placer.annealing.search import BatchedSearch, CompiledSearch, Counts, Search, SearchingCost
+from placer.annealing.search import BatchedSearch, CompiledSearch, Counts, Search, SearchingCost, propose_candidates
 from placer.annealing.starts import load_start, random_start, start_of
 from placer.annealing.task import StartKind, Strategy, Task

@@ -23,6 +23,7 @@ from tests.costmodel.inference.test_full import flow_network
 from tests.placer.random_cases import random_fabric, random_netlist, random_placement
 
 CONFIG = FlowConfig(width=24, lane_width=16, rounds=3)
+STUDENT = FlowConfig(width=8, lane_width=8, rounds=1, stalls=False)
 MIX = MoveMix(group_swap=10, stage_shift=10).cumulated()
 
 
@@ -66,24 +67,66 @@ def test_a_session_follows_accepted_and_refused_moves(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+@pytest.mark.parametrize("has_student", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_energies_of_a_search_are_those_of_fresh_predictions(seed: int, tolerance: float) -> None:
-    """With a tolerance too: where a walk stands is always exact."""
+def test_the_energies_of_a_search_are_those_of_fresh_predictions(seed: int, has_student: bool) -> None:
+    """With students too: where a walk stands is what the networks say, and the students know it."""
     fabric, netlist, start = problem(seed)
     rules = seed % 2 > 0
     cost = cost_for(fabric, num_models=2, pessimism=0.5, rules=rules)
     config = replace(CONFIG, rules=rules)
     networks = [flow_network(config, random_stack(0), seed=k) for k in range(2)]
-    search = LearnedSearch(networks, fabric, netlist, start, MIX, seed, 0.5, tolerance)
+    small = replace(STUDENT, rules=rules)
+    students = [flow_network(small, random_stack(0), seed=k) for k in range(2)] if has_student else []
+    search = LearnedSearch(networks, fabric, netlist, start, MIX, seed, 0.5, students)
     counts = Counts()
     for _ in range(5):
         search.run(40, 0.01, 3, counts)
         search.verify()
         for decision, energy in ((search.current(), search.energy), (search.best(), search.best_energy)):
             assert energy == pytest.approx(-np.log(cost.score(netlist, decision)[0]), abs=1e-5)
+        if has_student:
+            fresh = LearnedSearch(
+                students,
+                fabric,
+                netlist,
+                Start(search._walk.state.sites, search._walk.state.flow_class, start.is_allowed),
+                MIX,
+                seed,
+                0.5,
+            )
+            assert search._pricer.student_level[0] == pytest.approx(fresh.energy, abs=1e-5)
     assert counts.moves == 200 and 0 < counts.accepted.sum() < 200
     assert search.best_energy <= search.energy
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_student_that_knows_all_changes_nothing(seed: int) -> None:
+    fabric, netlist, start = problem(seed)
+    networks = [flow_network(CONFIG, random_stack(0), seed=k) for k in range(2)]
+    ends = []
+    for students in ([], networks):
+        search, counts = LearnedSearch(networks, fabric, netlist, start, MIX, seed, 0.5, students), Counts()
+        search.run(200, 0.01, 3, counts)
+        ends.append((search.energy, search.best_energy, counts.accepted.tolist(), counts.refused.tolist()))
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.slow
+def test_a_move_must_please_student_and_network() -> None:
+    """At temperature 0 neither energy ever rises, and some moves are refused by the student alone."""
+    fabric, netlist, start = problem(1)
+    network, student = flow_network(CONFIG, random_stack(0)), flow_network(STUDENT, random_stack(0), seed=5)
+    search = LearnedSearch([network], fabric, netlist, start, MIX, 0, students=[student])
+    pricer, num_asked = search._pricer, 0
+    for _ in range(200):
+        before, counts = (pricer.level[0], pricer.student_level[0]), Counts()
+        search.run(1, 1e-12, 3, counts)
+        num_asked += int(pricer.is_asked[0]) if counts.refused[:, Refusal.COST].any() else 0
+        assert pricer.level[0] <= before[0] + 1e-9 and pricer.student_level[0] <= before[1] + 1e-9
+        assert (pricer.level[0] == before[0]) or counts.accepted.any()
+    assert 0 < num_asked < 200
 
 
 @pytest.mark.slow
