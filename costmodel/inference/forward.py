@@ -3,8 +3,7 @@
 1. Write new routes to the other side of some flows, list these in `routes.changed`, and call
    `turn_routes`.
 2. `predict` gives log throughput and log sigma of the decision as it is now.
-3. To take the change back, call `turn_routes_back`, and `turn_back` for each network that was asked.
-   To keep it, do nothing; all networks that share the routes must have been asked.
+3. To take the change back, call `turn_routes_back` and `turn_back`. To keep it, do nothing.
 """
 
 from __future__ import annotations

@@ -44,12 +44,8 @@ from placer.netlist import Netlist, flows_of
 class Engine(NamedTuple):
     """Everything that is known of the current placement."""
 
-    net: Inference  # of the models
-    student: Inference  # of their students, over the same routes
-    has_student: bool  # False: `student` is `net`, and is not asked
+    net: Inference
     level: FloatArray  # [2] energy: now, and with the change that was priced last
-    student_level: FloatArray  # [2] the same, by the students
-    is_asked: IntArray  # [1] 1: the models were asked about that change, not only their students
     is_broken: IntArray  # [1] 1: a prediction was no number
     grid: Grid
     num_channels: int
@@ -73,7 +69,6 @@ def open_engine(
     sites: IntArray,
     flow_class: IntArray,
     pessimism: float = 0.0,
-    students: Sequence[FlowNetwork] = (),
 ) -> Engine:
     """Return an engine at a placement with dimension-ordered routes, which is priced already.
 
@@ -89,15 +84,10 @@ def open_engine(
     num_ends, num_visits = len(flows.targets), int(longest.sum())
     routes = empty_routes(kind, link, num_links, np.cumsum(longest) - longest, num_visits, num_ends)
     max_hops = topology.rows + topology.columns
-    net = open_inference(networks, features, flows, routes, max_hops)
     classes = np.array([[0], [1]], np.int32).repeat(netlist.num_flows, axis=1)
     engine = Engine(
-        net=net,
-        student=open_inference(students, features, flows, routes, max_hops) if students else net,
-        has_student=len(students) > 0,
+        net=open_inference(networks, features, flows, routes, max_hops),
         level=np.zeros(2),
-        student_level=np.zeros(2),
-        is_asked=np.zeros(1, np.int32),
         is_broken=np.zeros(1, np.int32),
         grid=grid,
         num_channels=num_channels,
@@ -114,15 +104,11 @@ def open_engine(
         ports=np.zeros((2, topology.num_sites), np.int64),
     )
     tell_units(engine.net)
-    tell_units(engine.student)
     routes.changed[:] = np.arange(netlist.num_flows)
     routes.num_changed[0] = netlist.num_flows
-    price_state(engine, sites, flow_class, math.inf)
-    for level in (engine.level, engine.student_level):
-        level[0] = level[1]
+    engine.level[0] = price_state(engine, sites, flow_class)
     require_finite(engine)
-    for each in (engine.net, engine.student):
-        each.scratch.is_fresh[0] = 0
+    engine.net.scratch.is_fresh[0] = 0
     return engine
 
 
@@ -133,46 +119,28 @@ def require_finite(engine: Engine) -> None:
 
 
 @hot_loop
-def price_state(engine: Engine, sites: IntArray, flow_class: IntArray, rise: float) -> bool:
-    """Give the flows listed in `routes.changed` new routes; say whether the energy rises by `rise` at most.
-
-    The energies go to `level[1]` and `student_level[1]`. When the students say that it rises by more,
-    the models are not asked.
-    """
-    net, student, routes = engine.net, engine.student, engine.net.routes
+def price_state(engine: Engine, sites: IntArray, flow_class: IntArray) -> float:
+    """Return the energy, also in `level[1]`, when the flows listed in `routes.changed` get new routes."""
+    routes = engine.net.routes
     for entry in range(routes.num_changed[0]):
         flow = routes.changed[entry]
         _write_route(engine, sites, flow, flow_class[flow])
     turn_routes(routes)
-    log_estimate = math.log(_largest_estimate(engine, sites)) if engine.has_rules else 0.0
-    engine.is_asked[0] = 0
-    if engine.has_student:
-        engine.student_level[1] = _energy(engine, student, log_estimate)
-        if not engine.student_level[1] <= engine.student_level[0] + rise:
-            return False
-    engine.is_asked[0] = 1
-    engine.level[1] = _energy(engine, net, log_estimate)
-    return bool(engine.level[1] <= engine.level[0] + rise)
+    predict(engine.net, engine.result)
+    energy = -_log_score(engine.result, engine.pessimism)
+    if engine.has_rules:
+        energy += math.log(_largest_estimate(engine, sites))
+    if not math.isfinite(energy):
+        engine.is_broken[0] = 1
+    engine.level[1] = energy
+    return energy
 
 
 @hot_loop
 def revert_state(engine: Engine) -> None:
     """Take back what `price_state` did."""
     turn_routes_back(engine.net.routes)
-    if engine.has_student:
-        turn_back(engine.student.rows)
-    if engine.is_asked[0]:
-        turn_back(engine.net.rows)
-
-
-@inlined
-def _energy(engine: Engine, net: Inference, log_estimate: float) -> float:
-    """Return -log(score) as networks see the routes; a network with rules predicts what is lost of the estimate."""
-    predict(net, engine.result)
-    energy = log_estimate - _log_score(engine.result, engine.pessimism)
-    if not math.isfinite(energy):
-        engine.is_broken[0] = 1
-    return energy
+    turn_back(engine.net.rows)
 
 
 @inlined
@@ -259,6 +227,6 @@ class Session:
         is_changed[flows.end_flow[has_moved[flows.targets]]] = True
         changed = np.flatnonzero(is_changed)
         routes.changed[: len(changed)], routes.num_changed[0] = changed, len(changed)
-        price_state(engine, sites, flow_class, math.inf)
+        energy = price_state(engine, sites, flow_class)
         require_finite(engine)
-        return math.exp(-engine.level[1])
+        return math.exp(-energy)

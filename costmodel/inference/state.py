@@ -82,7 +82,7 @@ class Scratch(NamedTuple):
 
 
 class Inference(NamedTuple):
-    """Everything that compiled inference works on; several of them can have the same routes."""
+    """Everything that compiled inference works on."""
 
     weights: Weights
     flows: Flows

@@ -95,38 +95,46 @@ def test_the_energies_of_a_search_are_those_of_fresh_predictions(seed: int, has_
                 seed,
                 0.5,
             )
-            assert search._pricer.student_level[0] == pytest.approx(fresh.energy, abs=1e-5)
+            assert search._pricer.student.level[0] == pytest.approx(fresh.energy, abs=1e-5)
     assert counts.moves == 200 and 0 < counts.accepted.sum() < 200
     assert search.best_energy <= search.energy
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_a_student_that_knows_all_changes_nothing(seed: int) -> None:
-    fabric, netlist, start = problem(seed)
+def test_a_student_that_knows_all_is_trusted() -> None:
+    """At temperature 0 what it accepts is accepted, so the blocks that are judged grow."""
+    fabric, netlist, start = problem(1)
     networks = [flow_network(CONFIG, random_stack(0), seed=k) for k in range(2)]
-    ends = []
-    for students in ([], networks):
-        search, counts = LearnedSearch(networks, fabric, netlist, start, MIX, seed, 0.5, students), Counts()
-        search.run(200, 0.01, 3, counts)
-        ends.append((search.energy, search.best_energy, counts.accepted.tolist(), counts.refused.tolist()))
-    assert ends[0] == ends[1]
+    search, counts = LearnedSearch(networks, fabric, netlist, start, MIX, 0, 0.5, networks), Counts()
+    search.run(200, 1e-12, 3, counts)
+    pricer = search._pricer
+    assert counts.moves == 200 and counts.accepted.sum() > 2
+    assert pricer.block[0] > 1
+    assert pricer.student.level[0] == pytest.approx(search.energy, abs=1e-6)
 
 
 @pytest.mark.slow
-def test_a_move_must_please_student_and_network() -> None:
-    """At temperature 0 neither energy ever rises, and some moves are refused by the student alone."""
+def test_what_a_student_likes_and_the_model_does_not_is_taken_back() -> None:
+    """At temperature 0 the model's energy never rises, whatever a student that knows nothing says."""
     fabric, netlist, start = problem(1)
     network, student = flow_network(CONFIG, random_stack(0)), flow_network(STUDENT, random_stack(0), seed=5)
-    search = LearnedSearch([network], fabric, netlist, start, MIX, 0, students=[student])
-    pricer, num_asked = search._pricer, 0
+    search, counts = LearnedSearch([network], fabric, netlist, start, MIX, 0, students=[student]), Counts()
+    pricer, state = search._pricer, search._walk.state
+    num_back = 0
     for _ in range(200):
-        before, counts = (pricer.level[0], pricer.student_level[0]), Counts()
-        search.run(1, 1e-12, 3, counts)
-        num_asked += int(pricer.is_asked[0]) if counts.refused[:, Refusal.COST].any() else 0
-        assert pricer.level[0] <= before[0] + 1e-9 and pricer.student_level[0] <= before[1] + 1e-9
-        assert (pricer.level[0] == before[0]) or counts.accepted.any()
-    assert 0 < num_asked < 200
+        energy, refused = search.energy, int(counts.refused[:, Refusal.COST].sum())
+        says = float(pricer.student.level[0])
+        search.run(2, 1e-12, 3, counts)
+        assert search.energy <= energy and search.best_energy == search.energy
+        is_back = search.energy == energy and int(counts.refused[:, Refusal.COST].sum()) > refused
+        num_back += is_back and pricer.block[0] == 1
+        if search.energy == energy and not counts.accepted.sum():
+            assert pricer.student.level[0] == pytest.approx(says, abs=1e-6)
+    assert counts.moves == 400 and num_back > 0 and counts.accepted.sum() > 0
+    np.testing.assert_array_equal(pricer.kept_sites, state.sites)
+    np.testing.assert_array_equal(pricer.kept_class, state.flow_class)
+    np.testing.assert_array_equal(np.bincount(state.sites, minlength=len(state.num_tenants)), state.num_tenants)
+    search.verify()
 
 
 @pytest.mark.slow

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from costmodel.dataset import Dataset
 from costmodel.inference import LearnedCost, add_student
@@ -18,6 +20,16 @@ from costmodel.training import Neighbours, StudentConfig, ranks, teach
 from tests.costmodel.cases import batch_of, labelled, network_of, random_stack
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """With so little work more threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
 
 CONFIG = StudentConfig(width=8, lane_width=8, steps=200, neighbours=6, moves=5, learning_rate=1e-2)
 TEACHER = FlowConfig(width=12, lane_width=8, rounds=2)
