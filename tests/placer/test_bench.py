@@ -82,6 +82,14 @@ def test_routing_is_measured_for_every_method() -> None:
     assert all(float(row[0]) > 0 for row in rows.values())
 
 
+def test_the_annealer_is_measured_beside_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "ANNEALED_MOVES", 2e4)
+    monkeypatch.setattr(bench, "ANNEALED_SECTIONS", ((8, "gpt2_xl", 6, 1561),))
+    section, *_, rate, before = cells(printed("bench_annealer_size"))["8 x 8"]
+    assert (section, before) == ("gpt2_xl 6", "1561")
+    assert int(rate) > 0
+
+
 def test_the_engines_are_compared() -> None:
     assert "times the plain one (ffn-" in printed("bench_engines")
 
