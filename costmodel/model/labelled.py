@@ -154,5 +154,5 @@ def open_labelled(folder: str | Path, cache: str | Path) -> Labelled:
     if not isinstance(description, dict):
         raise InputError(f"dataset {folder}: its settings name no fabric")
     fabric = fabric_of(description)
-    dataset = Dataset.open(folder, [fabric])
+    dataset = Dataset.open(folder)
     return Labelled.of(dataset, fabric, FABRIC_FEATURES, lambda: encode_dataset(dataset, fabric, Path(cache)))

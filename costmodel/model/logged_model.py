@@ -61,7 +61,7 @@ def predict_table(model: Model, table: pd.DataFrame) -> pd.DataFrame:
 
 def example_table(folder: Path, fabric: Fabric, num_rows: int = 2) -> pd.DataFrame:
     """Return the first decisions of a dataset, as `predict_table` reads them."""
-    samples = Dataset.open(folder, [fabric]).samples(0)
+    samples = Dataset.open(folder).samples(0)
     netlist = json.dumps(samples.netlist.to_dict())
     rows = [
         (netlist, decision_text(fabric, samples.netlist, samples.decisions, index))

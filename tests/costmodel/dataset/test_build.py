@@ -58,7 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_workers_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
     make(tmp_path, workers=2)
     assert contents(tmp_path) == contents(made)
-    dataset = Dataset.open(tmp_path, fabrics=[SMALL])
+    dataset = Dataset.open(tmp_path)
     assert len(dataset) == 32 and dataset.num_netlists == 4
 
 

@@ -230,7 +230,7 @@ def test_illegal_values_do_not_leave_the_loader(
     dataset: Dataset, change: Callable[[list[dict[str, Any]]], None], message: str
 ) -> None:
     rewrite(dataset, DECISIONS_FILE, change)
-    opened = Dataset.open(dataset.folder, [small_fabric()])
+    opened = Dataset.open(dataset.folder)
     with pytest.raises(InputError, match=f"netlist 2: .*{message}"):
         opened.samples(2)
     assert_equal(opened.samples(1), five_netlists()[1])
@@ -291,7 +291,7 @@ def test_the_index_is_checked(dataset: Dataset, change: Callable[[list[dict[str,
 def test_only_fabrics_that_are_given_are_checked_against(dataset: Dataset) -> None:
     rewrite(dataset, DECISIONS_FILE, set_first("sites", 500))
     other = replace(small_fabric(), name="other")
-    assert Dataset.open(dataset.folder, [other]).samples(2).decisions.sites[1, 0] == 500
+    assert Dataset.open(dataset.folder).samples(2).decisions.sites[1, 0] == 500
 
 
 def test_a_dataset_without_netlists_is_legal(tmp_path: Path) -> None:

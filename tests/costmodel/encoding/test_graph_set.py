@@ -99,7 +99,7 @@ def test_a_batch_moves_to_a_device(graphs: GraphSet) -> None:
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     data = labelled(tmp_path_factory.mktemp("data"), num_netlists=4, num_decisions=2)
-    return Dataset.open(data.folder, [data.fabric])
+    return Dataset.open(data.folder)
 
 
 def folder_of(cache: Path) -> Path:

@@ -104,7 +104,7 @@ def test_everything_arrives_and_the_model_comes_back(folder: Path, server: Serve
     assert not nowhere.exists()  # the server has the files
     assert list(server.artifacts.rglob("flow.pt"))
 
-    samples = Dataset.open(config.data, [small_fabric()]).samples(0)
+    samples = Dataset.open(config.data).samples(0)
     direct = LearnedCost.load(config.model_file).score(samples.netlist, samples.decisions)
     logged = client.search_logged_models([found.info.experiment_id])[0]
     for uri in (f"models:/{logged.model_id}", f"runs:/{found.info.run_id}/flow.pt"):
