@@ -38,7 +38,7 @@ from placer.netlist.lowering import (
     macs_for_cycles,
     plan_section,
 )
-from placer.simulation import PRECISE_LIMITS, Limits, label_limits, simulate_stack
+from placer.simulation import PRECISE_LIMITS, Limits, ShortLimits, label_limits, simulate_short, simulate_stack
 from placer.simulation.reference import simulate_reference
 from placer.study import improve
 
@@ -160,8 +160,14 @@ def bench_sections(fabric: Fabric, console: Console, models: Sequence[str] = SEC
             outcome = simulate_stack(fabric, netlist, decision, limits)
             spent = time.process_time() - start
             rate = f"{outcome.vector_hops[0] / spent / 1e6:.1f}"
-            rows.append([netlist.name, netlist.num_flows, int(outcome.cycles_simulated[0]), f"{spent:.2f}", rate])
-    header = ["section", "flows", "cycles", "s per label", "M hops/s"]
+            simulate_short(fabric, netlist, decision, ShortLimits(least=0.01, most=0.01))
+            start = time.process_time()
+            short = simulate_short(fabric, netlist, decision)
+            briefly = time.process_time() - start
+            error = short.cycles_per_sample[0] / outcome.cycles_per_sample[0] - 1
+            facts: list[Cell] = [netlist.name, netlist.num_flows, int(outcome.cycles_simulated[0])]
+            rows.append([*facts, f"{spent:.2f}", rate, f"{briefly:.2f}", f"{spent / briefly:.1f}", f"{error:+.1%}"])
+    header = ["section", "flows", "cycles", "s per label", "M hops/s", "s per short label", "ratio", "error"]
     console.print(Table(header, rows, f"labels of sections on {fabric.name}, one core").screen())
 
 

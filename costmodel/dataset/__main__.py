@@ -40,13 +40,16 @@ class DatasetConfig(Workers):
     size: SizeConfig
     families: tuple[str, ...]
     sample_cycles: int
+    short_labels: bool
     seed: int
     output: Path
 
     def content(self) -> Content:
         """Return what the samples depend on. Raises InputError for what cannot be made."""
         size = self.size
-        samples = SampleOptions(self.sample_cycles, size.decisions, size.max_cycles, size.plans, size.pool)
+        samples = SampleOptions(
+            self.sample_cycles, size.decisions, self.short_labels, size.max_cycles, size.plans, size.pool
+        )
         fabric = self.fabric if size.hardware is Hardware.ONE else None
         numbers = size.netlists_per_family, size.netlists_per_shard
         return Content(fabric, self.families, *numbers, samples, self.seed, size.hardware)

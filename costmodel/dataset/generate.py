@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.dataset.records import ALONE, Labels, NetlistSamples, Origin, Phase
 from costmodel.dataset.search import Explorer, Found
@@ -18,7 +19,15 @@ from placer.fabric import Fabric
 from placer.graph.workloads import NETWORK_FAMILIES
 from placer.netlist import Netlist
 from placer.netlist.lowering import DrawnPlan, draw_plans, draw_segment
-from placer.simulation import Outcome, Status, UnitTime, label_limits, simulate_stack
+from placer.simulation import (
+    LONG_SAMPLE_CYCLES,
+    Outcome,
+    Status,
+    UnitTime,
+    label_limits,
+    simulate_short,
+    simulate_stack,
+)
 
 MAX_DRAWS = 64  # of a netlist that fits
 MAX_ATTEMPTS = 8  # to find a netlist with a decision that becomes steady
@@ -61,6 +70,7 @@ class SampleOptions:
 
     sample_cycles: int = 32  # work per sample, in cycles, for which workload sizes are drawn
     decisions: int = 24  # per netlist
+    short_labels: bool = False  # where samples are long, except for walks with the simulator in the loop
     max_cycles: int = 2048  # per sample of a section of a random network
     plans: int = 1  # netlists that are made of one segment, each laid out otherwise
     pool: int = 0  # decisions that are results of short anneals; the best is the potential of the netlist
@@ -88,7 +98,9 @@ def make_samples(fabric: Fabric, family: str, options: SampleOptions, seed: int,
     segment, number = divmod(netlist_id, options.plans)
     for attempt in range(MAX_ATTEMPTS):
         again = [attempt] if attempt else []
-        rng = np.random.default_rng([seed, netlist_id] if options.plans == 1 else [seed, segment, options.plans, *again])
+        rng = np.random.default_rng(
+            [seed, netlist_id] if options.plans == 1 else [seed, segment, options.plans, *again]
+        )
         plans, spec = _draw(fabric, family, options, rng, failures)
         if options.plans > 1:
             rng = np.random.default_rng([seed, netlist_id, options.plans, attempt, _SEARCH_TAG])
@@ -103,7 +115,12 @@ def make_samples(fabric: Fabric, family: str, options: SampleOptions, seed: int,
 
 
 def _search(
-    fabric: Fabric, netlist: Netlist, origin: Origin, options: SampleOptions, rng: np.random.Generator, failures: list[str]
+    fabric: Fabric,
+    netlist: Netlist,
+    origin: Origin,
+    options: SampleOptions,
+    rng: np.random.Generator,
+    failures: list[str],
 ) -> NetlistSamples:
     """Find decisions of a netlist and label them. Raises InputError when none becomes steady."""
     is_tuned = netlist.family in NETWORK_FAMILIES and not options.pool
@@ -111,7 +128,8 @@ def _search(
     shares = BESIDE_POOL_SHARE if options.pool else SECTION_SHARE if is_tuned else PHASE_SHARE
     found = _anneal(explorer, phase_counts(options.decisions - options.pool, shares))
     found += [explorer.pool() for _ in range(options.pool)]
-    outcomes = [_simulate(fabric, netlist, found)]
+    outcome, fidelity = _simulate(fabric, netlist, found, options.short_labels)
+    outcomes = [outcome]
     missing = options.decisions - len(found)  # an anneal may have skipped a phase
     cycles = np.nan_to_num(outcomes[0].cycles_per_sample, nan=np.inf)
     starts = [found[k].decision for k in np.argsort(cycles, kind="stable")[:NUM_WALKS]]
@@ -124,7 +142,8 @@ def _search(
         found += near
         outcomes += labels
     check(fabric, netlist, Decisions.concatenate(f.decision for f in found))
-    return label(fabric, netlist, origin, found, outcomes, failures)
+    fidelity = np.concatenate([fidelity, np.ones(len(found) - len(fidelity), np.float32)])
+    return label(fabric, netlist, origin, found, outcomes, failures, fidelity)
 
 
 def _draw(
@@ -171,9 +190,25 @@ def _anneals(counts: dict[Phase, int]) -> Iterator[list[Phase]]:
         yield wanted
 
 
-def _simulate(fabric: Fabric, netlist: Netlist, found: list[Found]) -> Outcome:
-    decisions = Decisions.concatenate(f.decision for f in found)
-    return simulate_stack(fabric, netlist, decisions, label_limits(netlist.bound_cycles))
+def _simulate(
+    fabric: Fabric, netlist: Netlist, found: list[Found], is_short: bool
+) -> tuple[Outcome, NDArray[np.float32]]:
+    """Return labels and their fidelity; those that do not settle shortly are simulated in full."""
+    decisions, limits = Decisions.concatenate(f.decision for f in found), label_limits(netlist.bound_cycles)
+    fidelity = np.ones(len(found), np.float32)
+    if not is_short or netlist.bound_cycles < LONG_SAMPLE_CYCLES:
+        return simulate_stack(fabric, netlist, decisions, limits), fidelity
+    outcome = simulate_short(fabric, netlist, decisions)
+    least = limits.warmup_samples + 2 * limits.window_samples + 1  # samples of a full label
+    samples = outcome.cycles_simulated / outcome.cycles_per_sample
+    for d in range(len(found)):
+        if outcome.status[d] == Status.STEADY:
+            fidelity[d] = min(1.0, samples[d] / least)
+            continue
+        full = simulate_stack(fabric, netlist, decisions[d], limits)
+        for name in Outcome._fields:
+            getattr(outcome, name)[d] = getattr(full, name)[0]
+    return outcome, fidelity
 
 
 def label(
@@ -183,9 +218,11 @@ def label(
     found: list[Found],
     outcomes: list[Outcome],
     failures: list[str],
+    fidelity: NDArray[np.float32] | None = None,
 ) -> NetlistSamples:
     """Return samples of the decisions that became steady; `failures` tells of the others.
 
+    Without a fidelity [num_decisions] all labels are full ones.
     Raises InputError when there are none.
     """
     outcome = Outcome(*(np.concatenate(columns) for columns in zip(*outcomes, strict=True)))
@@ -210,6 +247,7 @@ def label(
         unit_blocked=time[:, :, UnitTime.BLOCKED],
         unit_port_wait=time[:, :, UnitTime.PORT_WAIT],
         busiest_link=utilisation.max(axis=1).astype(np.float32),
+        fidelity=np.ones(len(kept), np.float32) if fidelity is None else fidelity[kept],
     )
     phase = tuple(found[k].phase for k in kept)
     reached = netlist.bound_cycles / labels.cycles_per_sample

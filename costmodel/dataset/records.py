@@ -42,6 +42,7 @@ class Labels:
     unit_blocked: NDArray[np.float32]  # [num_decisions, num_units]
     unit_port_wait: NDArray[np.float32]  # [num_decisions, num_units]
     busiest_link: NDArray[np.float32]  # [num_decisions] utilisation of the busiest link
+    fidelity: NDArray[np.float32]  # [num_decisions] 1; of a short label its samples over those of a full one
 
 
 @dataclass(frozen=True, slots=True)

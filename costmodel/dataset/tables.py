@@ -123,6 +123,8 @@ def require_consistent(samples: NetlistSamples) -> None:
             f"netlist {samples.netlist_id}: cycles_per_sample must be finite and not below the "
             f"bound {samples.netlist.bound_cycles}, got {cycles.min(initial=np.inf)} and more"
         )
+    if not ((labels.fidelity > 0) & (labels.fidelity <= 1)).all():
+        raise InputError(f"netlist {samples.netlist_id}: fidelity must lie in (0, 1]")
     if samples.fabric.name != samples.netlist.fabric:
         raise InputError(
             f"netlist {samples.netlist_id} was lowered for fabric {samples.netlist.fabric!r}, "

@@ -3,10 +3,15 @@
 A search finds the errors of its cost model: what it likes best is what the model overrates most. So
 the best placement after every round is remembered, and a few of those that the model likes are
 simulated for long; the fastest wins.
+
+Where samples are long, a full simulation takes seconds, so placements race: the best one so far and
+its challenger are simulated shortly, and the challenger goes on to a full simulation only if it is
+not slower by more than such comparisons err.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -17,8 +22,10 @@ from placer.cost import CostModel, SimulatorCost, energies_of
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.netlist import Netlist
+from placer.simulation import LONG_SAMPLE_CYCLES, simulate_short
 
 JUDGING_SHARE = 0.3  # of the time of a pool, at most
+RACE_MARGIN = 0.01  # how much slower by short simulations is too slow for a full one
 
 
 def key_of(decision: Decisions) -> bytes:
@@ -52,28 +59,49 @@ class Judge:
         self._netlist, self._truth = netlist, SimulatorCost(fabric)
         self.best: Decisions | None = None
         self.throughput = 0.0  # of the best
+        self._best_period = math.nan  # of the best by a short simulation, nan before it
         self.spent_seconds = 0.0
         self.is_interrupted = False  # by Ctrl-C
         self._known: dict[bytes, float] = {}
 
     @property
     def seconds(self) -> float:
-        """Return the mean seconds of a simulation, or 0 before the first one."""
+        """Return the mean seconds that a placement took, or 0 before the first one."""
         return self.spent_seconds / max(len(self._known), 1)
 
     def simulate(self, decision: Decisions) -> float:
-        """Return the throughput of a placement."""
+        """Return the throughput of a placement, or an estimate of it if it is slower than the best."""
         key = key_of(decision)
         if key not in self._known:
             begin = time.monotonic()
             with Interrupt() as interrupt:
-                throughput = float(self._truth.score(self._netlist, decision)[0])
+                estimate = self._race(decision)
+                if estimate is None:
+                    throughput = float(self._truth.score(self._netlist, decision)[0])
+                    if self.best is None or throughput > self.throughput:
+                        self.best, self.throughput, self._best_period = decision, throughput, math.nan
+                else:
+                    throughput = estimate
             self.is_interrupted |= interrupt.is_asked
             self._known[key] = throughput
             self.spent_seconds += time.monotonic() - begin
-            if self.best is None or throughput > self.throughput:
-                self.best, self.throughput = decision, throughput
         return self._known[key]
+
+    def _race(self, decision: Decisions) -> float | None:
+        """Return the estimated throughput of a placement that cannot win, None of one that can."""
+        if self.best is None or self._netlist.bound_cycles < LONG_SAMPLE_CYCLES:
+            return None
+        # Short simulations of one netlist err in the same direction, so both are measured alike.
+        if math.isnan(self._best_period):
+            self._best_period = self._short_period(self.best)
+        period = self._short_period(decision)
+        if not period * (1 - RACE_MARGIN) > self._best_period:
+            return None
+        return self.throughput * self._best_period / period
+
+    def _short_period(self, decision: Decisions) -> float:
+        outcome = simulate_short(self._truth.fabric, self._netlist, decision)
+        return float(outcome.cycles_per_sample[0])
 
     def judge(self, cost: CostModel, elite: Elite, number: int, seconds: float) -> Decisions:
         """Simulate those that the cost model likes best, `number` at most, while there is time.

@@ -26,7 +26,7 @@ from placer.base.workers import WorkerCrashError, run_local
 from placer.cost import HeuristicCost, energy_of
 from placer.decision import Decisions
 from placer.decision.routing import route_turns
-from placer.simulation import Limits, simulate_stack
+from placer.simulation import Limits, ShortLimits, simulate_short, simulate_stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +211,7 @@ def _load_compiled(task: Task, strategy: Strategy, start: Start) -> None:
     if strategy.finalists:
         decision = route_turns(fabric, netlist, start.sites[None], start.flow_class[None])
         simulate_stack(fabric, netlist, decision, Limits(max_cycles=1))
+        simulate_short(fabric, netlist, decision, ShortLimits(least=0.01, most=0.01))
     options = AnnealOptions(max_moves=1, start_temperature=1.0)
     for cost in costs:
         result = anneal(fabric, netlist, cost, start, options, seed=0)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from placer.base import internal
 from placer.simulation import records as at
-from placer.simulation.calendar import close_interval, wake_next
+from placer.simulation.calendar import close_interval, wake_later, wake_next
 from placer.simulation.dram import dram_step
 from placer.simulation.fifos import has_heads
 from placer.simulation.measurement import Status
@@ -174,12 +174,24 @@ def _step(cells, cycle):
 
 
 @internal
-def run(cells, limits: Limits):
-    """Simulate one decision to its end: status, last cycle + 1, cycle statistics count from."""
+def begin(cells, start, sites, channels, route_start, links, parents):
+    """Write the state before cycle 0 and a decision into the cells, and wake everybody."""
+    load_start(cells, start)
+    load_decision(cells, sites, channels, route_start, links, parents)
     for unit in range(cells[at.UNITS], cells[at.UNITS_END], at.UNIT_SIZE):
         wake_next(cells, cells[unit + at.UNIT_AGENT], np.int64(-1))
-    cycle = counted_from = np.int64(0)  # a literal 0 would compile everything twice
-    while True:
+    for flow in range(cells[at.FLOWS], cells[at.FLOWS_END], at.FLOW_SIZE):
+        if cells[flow + at.COUNT] > 0:
+            wake_later(cells, flow, np.int64(0))
+
+
+@internal
+def run(cells, limits: Limits, cycle, counted_from, pause):
+    """Simulate from a cycle to the end: status, last cycle + 1, cycle statistics count from.
+
+    At the first cycle from `pause` on the status is RUNNING, and that cycle is the next one.
+    """
+    while cycle < pause:
         _step(cells, cycle)
         status, counted_from = _complete_samples(cells, limits, counted_from, cycle)
         if status != RUNNING:
@@ -196,6 +208,7 @@ def run(cells, limits: Limits):
             cycle += 1
         if cycle >= limits.max_cycles:
             return CAP, limits.max_cycles, counted_from
+    return RUNNING, cycle, counted_from
 
 
 @njit(cache=True, nogil=True)
@@ -205,18 +218,37 @@ def run_stack(cells, start, limits: Limits, sites, channels, route_start, links,
     `start` are the cells at the start of cycle 0, without a decision. `outcome` is filled, not
     returned: a Ctrl-C while numba makes a named tuple crashes Python.
     """
+    first, never = np.int64(0), np.int64(at.NEVER)  # literals would compile everything twice
     for d in range(len(sites)):
-        load_start(cells, start)
-        load_decision(cells, sites[d], channels[d], route_start[d], links, parents)
-        status, end, counted_from = run(cells, limits)
+        begin(cells, start, sites[d], channels[d], route_start[d], links, parents)
+        status, end, counted_from = run(cells, limits, first, first, never)
         outcome.status[d] = status
         outcome.cycles_simulated[d] = end
         outcome.counted_cycles[d] = end - counted_from
-        _report(cells, limits, outcome, d, end)
+        report(cells, limits, outcome, d, end)
+
+
+@njit(cache=True, nogil=True)
+def begin_one(cells, start, sites, channels, route_start, links, parents):
+    """Begin a simulation that `advance_one` takes further."""
+    begin(cells, start, sites, channels, route_start, links, parents)
+
+
+@njit(cache=True, nogil=True)
+def advance_one(cells, limits: Limits, cycle, counted_from, pause):
+    """Simulate from a cycle up to `pause`, as `run` does."""
+    return run(cells, limits, cycle, counted_from, pause)
+
+
+@njit(cache=True)
+def report_one(cells, limits: Limits, outcome, d, end):
+    """Fill the row of a decision whose simulation has ended."""
+    report(cells, limits, outcome, d, end)
 
 
 @internal
-def _report(cells, limits: Limits, outcome, d, end):
+def report(cells, limits: Limits, outcome, d, end):
+    """Fill the row of a decision whose simulation has ended."""
     samples = np.int64(cells[at.NUM_SAMPLES])
     window = 2 * max(limits.window_samples, _steady_window(cells, limits, samples - 1))
     outcome.samples[d] = samples

@@ -17,9 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from placer.base import LongArray
+from placer.decision import Decisions
 from placer.fabric import Fabric, SiteKind, window_vectors
-from placer.netlist import Flow, Netlist
+from placer.netlist import Netlist
 from placer.simulation import records as at
+from placer.simulation.queues import output_capacity, sinks_of
+from placer.simulation.routes import tree_sizes
+from placer.simulation.warm import WarmState
 
 Cells = NDArray[np.uint32]
 
@@ -30,6 +34,10 @@ class Machine:
 
     cells: Cells  # as the last decision left them
     start: Cells  # the first of them at the start of cycle 0, without a decision
+
+    def another(self) -> Machine:
+        """Return one with the same start and cells of its own."""
+        return Machine(_aligned(len(self.cells)), self.start)
 
 
 class _Table(NamedTuple):
@@ -56,12 +64,17 @@ class _Table(NamedTuple):
 _Tables = Mapping[str, _Table]
 
 
-def build_machine(fabric: Fabric, netlist: Netlist, *, max_nodes: int, max_hops: int, max_samples: int) -> Machine:
-    """Lay out a simulation whose decisions have at most `max_nodes` route nodes each."""
-    capacity = np.array([_output_capacity(fabric, netlist, flow) for flow in netlist.flows], np.int64)
-    shapes = _start_shapes(fabric, netlist, max_samples)
+def build_machine(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, max_samples: int, warm: WarmState | None = None
+) -> Machine:
+    """Lay out a simulation of any of the decisions; it starts empty, or in a warm state."""
+    max_nodes, max_hops = tree_sizes(
+        decisions.route_start, decisions.links, decisions.parents, fabric.topology.num_mesh_links
+    )
+    capacity = np.array([output_capacity(fabric, netlist, flow) for flow in netlist.flows], np.int64)
+    shapes = _start_shapes(fabric, netlist, int(capacity.sum()), max_samples)
     tables, header, start_end = _lay_out(shapes, at.HEADER_END)
-    shapes = _later_shapes(fabric, netlist, int(capacity.sum()), max_nodes, max_hops, max_samples)
+    shapes = _later_shapes(fabric, netlist, max_nodes, max_hops, max_samples)
     later_tables, later_header, end = _lay_out(shapes, start_end)
     tables |= later_tables
     header |= later_header
@@ -74,6 +87,8 @@ def build_machine(fabric: Fabric, netlist: Netlist, *, max_nodes: int, max_hops:
     _fill_sinks(start, fabric, netlist, tables)
     _fill_streams(start, netlist, tables)
     _fill_fabric(start, fabric, tables)
+    if warm is not None:
+        _warm_up(start, netlist, tables, warm)
     return Machine(cells=_aligned(end), start=start)
 
 
@@ -95,13 +110,13 @@ def _lay_out(shapes: dict[str, tuple[int, ...]], end: int) -> tuple[dict[str, _T
     return tables, header, end
 
 
-def _start_shapes(fabric: Fabric, netlist: Netlist, max_samples: int) -> dict[str, tuple[int, ...]]:
+def _start_shapes(fabric: Fabric, netlist: Netlist, queue_places: int, max_samples: int) -> dict[str, tuple[int, ...]]:
     """Return the tables that are not empty at the start: number and size of records, fields of the header.
 
     These fields hold the address of the first record, the end of the last, and the size.
     """
     topology, num_units, num_flows = fabric.topology, netlist.num_units, netlist.num_flows
-    num_sinks, num_streams = len(_sinks(netlist)), len(_streams(netlist))
+    num_sinks, num_streams = len(sinks_of(netlist)), len(_streams(netlist))
     return {
         "flows": (num_flows, at.FLOW_SIZE, at.FLOWS, at.FLOWS_END),  # first: known by their handle
         "sinks": (num_sinks, at.SINK_SIZE, at.SINKS, at.SINKS_END),
@@ -116,15 +131,16 @@ def _start_shapes(fabric: Fabric, netlist: Netlist, max_samples: int) -> dict[st
         "latencies": (topology.num_links, 1, at.LATENCIES),
         "unit_in": (num_sinks, 1),
         "unit_out": (num_flows, 1),
+        "queues": (queue_places, 1),  # rings of all output queues
     }
 
 
 def _later_shapes(
-    fabric: Fabric, netlist: Netlist, queue_places: int, max_nodes: int, max_hops: int, max_samples: int
+    fabric: Fabric, netlist: Netlist, max_nodes: int, max_hops: int, max_samples: int
 ) -> dict[str, tuple[int, ...]]:
     """Return the tables that are empty at the start, as `_start_shapes` does."""
     topology, num_units, num_flows = fabric.topology, netlist.num_units, netlist.num_flows
-    num_sinks, num_fifos = len(_sinks(netlist)), topology.num_links * fabric.link.channels
+    num_sinks, num_fifos = len(sinks_of(netlist)), topology.num_links * fabric.link.channels
     num_agents = num_units + topology.num_sites + 1
     num_eject = int(topology.link_width[topology.eject_link(0) :].sum())
     link_buckets = _ring(int(topology.link_cycles.max()) + 1)
@@ -138,7 +154,6 @@ def _later_shapes(
         "leaving": (num_flows, 1, at.LEAVING),
         "now": (num_agents, 1, at.NOW),
         "next": (num_agents, 1, at.NEXT),
-        "queues": (queue_places, 1),  # rings of all output queues
         "finishes": (num_units, max_samples),  # finish cycles of a unit
         "link_of": (topology.num_links, 1, at.LINK_OF),
         "fifo_of": (num_fifos, 1, at.FIFO_OF),
@@ -189,15 +204,10 @@ def _max_capacity(fabric: Fabric) -> int:
     return fabric.link.fifo_vectors + int(fabric.topology.link_cycles.max())
 
 
-def _sinks(netlist: Netlist) -> list[tuple[int, int]]:
-    """Return pairs (flow, target unit), sorted by flow."""
-    return [(f, target) for f, flow in enumerate(netlist.flows) for target in flow.targets]
-
-
 def _streams(netlist: Netlist) -> list[tuple[int, int, int]]:
     """Return (flow, sink, unit) of all flows at ports, sorted; sink -1 for a load."""
     loads = [(f, -1, flow.source) for f, flow in enumerate(netlist.flows)]
-    stores = [(f, s, unit) for s, (f, unit) in enumerate(_sinks(netlist))]
+    stores = [(f, s, unit) for s, (f, unit) in enumerate(sinks_of(netlist))]
     return sorted(x for x in loads + stores if netlist.units[x[2]].kind == SiteKind.PORT)
 
 
@@ -234,7 +244,7 @@ def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int
 
 def _fill_units(cells: Cells, netlist: Netlist, t: _Tables) -> None:
     units, unit_table = netlist.units, t["units"]
-    in_bounds, unit_in = _group([unit for _, unit in _sinks(netlist)], len(units))
+    in_bounds, unit_in = _group([unit for _, unit in sinks_of(netlist)], len(units))
     out_bounds, unit_out = _group([flow.source for flow in netlist.flows], len(units))
     cells[t["unit_in"].handles] = t["sinks"].handles[unit_in]
     cells[t["unit_out"].handles] = t["flows"].handles[unit_out]
@@ -247,7 +257,7 @@ def _fill_units(cells: Cells, netlist: Netlist, t: _Tables) -> None:
         at.UNIT_RELEASES: [unit.releases for unit in units],
         at.UNIT_DEPTH: [unit.depth_cycles for unit in units],
         at.UNIT_SLOTS: [unit.slots for unit in units],
-        at.UNIT_SETS_PERIOD: _sets_period(netlist),
+        at.UNIT_SETS_PERIOD: sets_period(netlist),
         at.UNIT_IN: t["unit_in"].first + in_bounds[:-1],
         at.UNIT_IN_END: t["unit_in"].first + in_bounds[1:],
         at.UNIT_OUT: t["unit_out"].first + out_bounds[:-1],
@@ -259,7 +269,7 @@ def _fill_units(cells: Cells, netlist: Netlist, t: _Tables) -> None:
     unit_table.fill(cells, fields)
 
 
-def _sets_period(netlist: Netlist) -> list[bool]:
+def sets_period(netlist: Netlist) -> list[bool]:
     """Mark pacing units: those without output, and the compute units with the most work."""
     sources = {flow.source for flow in netlist.flows}
     most_work = netlist.bound_cycles
@@ -295,21 +305,9 @@ def _fill_flows(cells: Cells, netlist: Netlist, t: _Tables, capacity: LongArray)
     t["flows"].fill(cells, fields)
 
 
-def _output_capacity(fabric: Fabric, netlist: Netlist, flow: Flow) -> int:
-    """Return the vectors that an output queue holds (docs/simulator.md, "Queues of a flow")."""
-    source = netlist.units[flow.source]
-    if source.kind == SiteKind.COMPUTE:
-        release = -(-flow.tokens // source.releases)
-        in_pipeline = release * -(-source.depth_cycles * source.releases // source.cycles)
-        return max(fabric.compute.output_vectors, 2 * release) + in_pipeline
-    if source.kind == SiteKind.MEMORY:
-        return fabric.memory.output_vectors
-    return fabric.dram.prefetch_vectors
-
-
 def _fill_sinks(cells: Cells, fabric: Fabric, netlist: Netlist, t: _Tables) -> None:
     operand_vectors = min(fabric.compute.operand_vectors, fabric.compute.window_vectors)
-    sinks = _sinks(netlist)
+    sinks = sinks_of(netlist)
     fields: dict[int, ArrayLike] = {
         at.SINK_FLOW: t["flows"].handles[[f for f, _ in sinks]],
         at.SINK_UNIT: t["units"].handles[[unit for _, unit in sinks]],
@@ -342,3 +340,56 @@ def _fill_fabric(cells: Cells, fabric: Fabric, t: _Tables) -> None:
     t["open"].fill(cells, {at.FIFO_CAPACITY: 1})
     t["widths"].fill(cells, {0: topology.link_width})
     t["latencies"].fill(cells, {0: topology.link_cycles})
+
+
+def _warm_up(cells: Cells, netlist: Netlist, t: _Tables, warm: WarmState) -> None:
+    """Change the empty state at the start of cycle 0 into a warm one."""
+    for number, unit in enumerate(netlist.units):
+        if unit.kind == SiteKind.COMPUTE:
+            handle, fired = t["units"].handles[number], warm.fired[number]
+            cells[handle + at.UNIT_FIRING] = fired
+            cells[handle + at.UNIT_RELEASE_REST] = fired * unit.releases % unit.firings
+            cells[handle + at.UNIT_CYCLE_REST] = fired * (unit.cycles % unit.firings) % unit.firings
+    flow_samples, sink_samples = _warm_flows(cells, netlist, t, warm), _warm_sinks(cells, netlist, t, warm)
+    for number, unit in enumerate(netlist.units):
+        if unit.kind == SiteKind.MEMORY and sink_samples[number]:
+            handle = t["units"].handles[number]
+            written = min(sink_samples[number])
+            cells[handle + at.UNIT_WRITTEN] = written
+            cells[handle + at.UNIT_FREED] = min(flow_samples[number], default=written)
+
+
+def _warm_flows(cells: Cells, netlist: Netlist, t: _Tables, warm: WarmState) -> list[list[int]]:
+    """Fill output queues; returns per unit the samples that each of its output flows has read."""
+    samples: list[list[int]] = [[] for _ in netlist.units]
+    for f, flow in enumerate(netlist.flows):
+        handle, source = t["flows"].handles[f], netlist.units[flow.source]
+        first, end = int(cells[handle + at.FLOW_QUEUE]), int(cells[handle + at.FLOW_QUEUE_END])
+        cells[handle + at.COUNT] = warm.queued[f]
+        cells[handle + at.FLOW_TAIL] = first + warm.queued[f] % (end - first)
+        if source.kind == SiteKind.COMPUTE:
+            releases = warm.fired[flow.source] * source.releases // source.firings
+            cells[handle + at.FLOW_REST] = releases * flow.tokens % source.releases
+        else:
+            sample, token = divmod(warm.put[f], flow.tokens)
+            cells[handle + at.FLOW_SAMPLE], cells[handle + at.FLOW_TOKEN] = sample, token
+            samples[flow.source].append(sample)
+    return samples
+
+
+def _warm_sinks(cells: Cells, netlist: Netlist, t: _Tables, warm: WarmState) -> list[list[int]]:
+    """Fill input queues; returns per unit the samples that each of its input flows has written."""
+    samples: list[list[int]] = [[] for _ in netlist.units]
+    for s, (f, target) in enumerate(sinks_of(netlist)):
+        handle, unit, tokens = t["sinks"].handles[s], netlist.units[target], netlist.flows[f].tokens
+        cells[handle + at.SINK_ARRIVED] = warm.arrived[s]
+        cells[handle + at.SINK_CREDITS] -= warm.arrived[s]
+        if cells[handle + at.SINK_CREDITS] == 0:
+            cells[t["flows"].handles[f] + at.FLOW_SINKS_WITHOUT_CREDIT] += 1
+        if unit.kind == SiteKind.COMPUTE:
+            cells[handle + at.SINK_REST] = -tokens * warm.fired[target] % unit.firings
+        else:
+            sample, token = divmod(warm.taken[s], tokens)
+            cells[handle + at.SINK_SAMPLE], cells[handle + at.SINK_TOKEN] = sample, token
+            samples[target].append(sample)
+    return samples

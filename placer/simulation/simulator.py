@@ -13,7 +13,7 @@ from placer.simulation.critical import describe_deadlock, find_critical
 from placer.simulation.engine import Limits, Outcome, empty_outcome, run_stack
 from placer.simulation.machine import Machine, build_machine
 from placer.simulation.measurement import Measurement, Status
-from placer.simulation.routes import tree_sizes
+from placer.simulation.warm import WarmState
 
 
 def simulate_stack(fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits | None = None) -> Outcome:
@@ -25,13 +25,12 @@ def simulate_stack(fabric: Fabric, netlist: Netlist, decisions: Decisions, limit
     return outcome
 
 
-def run_machine(fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits) -> tuple[Outcome, Machine]:
+def run_machine(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits, warm: WarmState | None = None
+) -> tuple[Outcome, Machine]:
     """Return the outcome, and the machine as the last decision left it."""
     _require_flows(netlist)
-    max_nodes, max_hops = tree_sizes(
-        decisions.route_start, decisions.links, decisions.parents, fabric.topology.num_mesh_links
-    )
-    machine = build_machine(fabric, netlist, max_nodes=max_nodes, max_hops=max_hops, max_samples=limits.max_samples)
+    machine = build_machine(fabric, netlist, decisions, limits.max_samples, warm)
     outcome = empty_outcome(len(decisions.sites), int(machine.start[at.NUM_UNITS]), int(machine.start[at.NUM_LINKS]))
     run_stack(
         machine.cells, machine.start, limits, decisions.sites, decisions.channels,

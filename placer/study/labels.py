@@ -3,12 +3,15 @@
 Error of a label = cycles per sample of a simulation over those of a much longer one, minus 1, for
 the default limits and for stricter ones ("precise").
 Fill of a netlist = share of the compute units that it uses.
+Short labels (docs/simulator.md) are compared with full ones, also on sections of networks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import numpy as np
 from omegaconf import DictConfig
@@ -18,10 +21,12 @@ from placer.base import Cell, Count, FloatArray, InputError, Some, Table, Whole,
 from placer.base.config import run_command, to_dataclass
 from placer.decision import random_sites
 from placer.decision.routing import RoutingMethod, route
+from placer.fabric import load_fabric
 from placer.graph.workloads import FAMILIES, build, default_spec
 from placer.netlist.lowering import draw_netlist, lower, macs_for_cycles
 from placer.simulation import PRECISE_LIMITS, Limits
 from placer.study.shared import StudyConfig, by_family, each, fill_of, show_study, steady_cycles, write_study
+from placer.study.short_labels import SHORT_HEADER, ShortLabels, measure_short, section_labels, short_rows
 
 LONG_WINDOWS = 8  # windows after the warm-up in which the long simulation must become steady
 
@@ -36,6 +41,8 @@ class LabelsConfig(StudyConfig):
     routing: RoutingMethod
     long_warmup_samples: Count
     long_window_samples: Count
+    models: tuple[str, ...]
+    model_fabric: str
 
     def check(self) -> None:
         if self.labelled > self.netlists:
@@ -146,6 +153,29 @@ def values(results: list[NetlistLabels], defaults: dict[str, float]) -> list[Tab
     return [Table(columns, labels, name="labels"), Table(fill_columns, fills, name="labels_fill")]
 
 
+def short_labels(config: LabelsConfig) -> Iterator[ShortLabels]:
+    """Yield short and full labels of the first netlist of each family and seed, and of sections."""
+    for family, seed in product(config.families, config.seeds):
+        netlist = draw_netlist(config.fabric, family, config.sample_cycles, seed, 0)
+        yield measure_short(config.fabric, netlist, family, seed)
+    yield from section_labels(load_fabric(config.model_fabric), config.models, config.seeds[0])
+
+
+def short_values(results: list[ShortLabels]) -> Table:
+    """Return all short labels."""
+    rows: list[list[Cell]] = [
+        [
+            *(result.family, result.name, k, int(result.is_good[k]), int(result.is_settled[k])),
+            *(f"{cycles[k]:.3f}" for cycles in (result.short_cycles, result.full_cycles)),
+            *(f"{result.errors[k]:.5f}", int(result.short_hops[k]), int(result.full_hops[k])),
+        ]
+        for result in results
+        for k in range(len(result.errors))
+    ]
+    columns = ["family", "netlist", "decision", "is_good", "is_settled", "short_cycles", "full_cycles", "errors"]
+    return Table([*columns, "short_hops", "full_hops"], rows, name="labels_short")
+
+
 def main(config: DictConfig) -> None:
     """Measure the error of labels and the fill of netlists, write the tables and print them."""
     settings = to_dataclass(LabelsConfig, config)
@@ -157,7 +187,9 @@ def main(config: DictConfig) -> None:
         Table(LABEL_HEADER, label_rows(results), "Error of the labels"),
         Table(FILL_HEADER, fill_rows(results, defaults), "Compute units in use"),
     ]
-    write_study(settings.output, "labels", tables, values(results, defaults))
+    short = list(short_labels(settings))
+    tables.append(Table(SHORT_HEADER, short_rows(short), "Short labels against full ones"))
+    write_study(settings.output, "labels", tables, [*values(results, defaults), short_values(short)])
     show_study(Console(), settings.output, tables)
 
 

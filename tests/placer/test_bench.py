@@ -66,7 +66,8 @@ def test_sections_of_large_networks_are_measured() -> None:
     assert isinstance(console.file, StringIO)
     rows = cells(console.file.getvalue())
     assert len(rows) > 1
-    assert all(float(rate) > 0 for row in rows.values() for rate in row)
+    assert all(float(rate) > 0 for row in rows.values() for rate in row[:-1])
+    assert all(row[-1].endswith("%") for row in rows.values())
 
 
 def test_the_size_of_the_fabric_changes_no_cycle() -> None:

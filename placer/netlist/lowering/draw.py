@@ -151,7 +151,9 @@ def _other_plan(fabric: Fabric, segment: DrawnSegment, rng: np.random.Generator)
     plan = plan_section(fabric, segment.part(tiling), fill, tiling)
     if rng.random() < 0.5:
         chosen = int(rng.integers(len(plan.buffers)))
-        plan = replace(plan, buffers=(*plan.buffers[:chosen], _cut(plan.buffers[chosen], rng), *plan.buffers[chosen + 1 :]))
+        plan = replace(
+            plan, buffers=(*plan.buffers[:chosen], _cut(plan.buffers[chosen], rng), *plan.buffers[chosen + 1 :])
+        )
     return replace(plan, copies=copies)
 
 

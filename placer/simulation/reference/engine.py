@@ -16,6 +16,7 @@ from placer.netlist import Netlist
 from placer.simulation import Status
 from placer.simulation.reference.network import Network, Route, build_route
 from placer.simulation.reference.units import Buffer, Compute, Dram, MemorySite, UnitState
+from placer.simulation.warm import WarmState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,17 @@ def simulate_reference(
     tolerance: float,
     max_cycles: int,
     max_samples: int,
+    warm: WarmState | None = None,
 ) -> ReferenceResult:
-    """Simulate one decision until the period is steady, a limit is reached or nothing moves."""
+    """Simulate one decision until the period is steady, a limit is reached or nothing moves.
+
+    It starts empty, or in a warm state.
+    """
     if len(decisions) != 1:
         raise InputError(f"got a stack of {len(decisions)} decisions; give one, as decisions[i]")
     chip = Chip(fabric, netlist, decisions)
+    if warm is not None:
+        chip.warm_up(warm)
     finish = [unit.finish for unit in chip.units]
     samples = 0
     for t in range(max_cycles):
@@ -108,6 +115,22 @@ class Chip:
                 buffers.setdefault(site, []).append(unit)
         self.memories = [MemorySite(fabric.memory, on_site) for on_site in buffers.values()]
         self.inlets = [inlet for route in routes for inlet in route.all_inlets()]
+
+    def warm_up(self, warm: WarmState) -> None:
+        """Change the empty state before cycle 0 into a warm one."""
+        for unit in self.computes:
+            unit.num_fired = warm.fired[self.units.index(unit)]
+        for flow_id, route in enumerate(self.network.routes):
+            route.outlet.passed = warm.put[flow_id]
+            route.outlet.queue.extend([0] * warm.queued[flow_id])
+        first_sink = 0
+        for route in self.network.routes:
+            for inlet in route.all_inlets():
+                sink = first_sink + inlet.position
+                inlet.passed = warm.taken[sink]
+                inlet.queue.visible = warm.arrived[sink]
+                inlet.credits.visible -= warm.arrived[sink]
+            first_sink += len(route.all_inlets())
 
     def step(self, t: int) -> bool:
         """Simulate cycle t; False if no unit acted and no vector moved."""

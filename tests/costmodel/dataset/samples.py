@@ -71,6 +71,7 @@ def _labels(netlist: Netlist, decisions: Decisions) -> Labels:
         unit_blocked=share[:, :, UnitTime.BLOCKED],
         unit_port_wait=share[:, :, UnitTime.PORT_WAIT],
         busiest_link=(outcome.link_vectors / (counted * width)).max(axis=1).astype(np.float32),
+        fidelity=np.ones(len(decisions), np.float32),
     )
 
 

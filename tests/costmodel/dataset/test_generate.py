@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from costmodel.dataset import NetlistSamples, Phase
+from costmodel.dataset import NetlistSamples, Phase, generate
 from costmodel.dataset.generate import PHASE_SHARE, SECTION_SHARE, SampleOptions, make_samples, phase_counts
 from costmodel.dataset.tables import require_consistent
 from placer.base import InputError
@@ -73,6 +75,16 @@ def test_sections_of_random_transformers_are_labelled_too() -> None:
     assert len(samples.throughput) == 8
 
 
+def test_short_labels_are_marked_by_their_fidelity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate, "LONG_SAMPLE_CYCLES", 1)
+    options = replace(FEW, short_labels=True)
+    full, short = (make_samples(SMALL, "ffn", some, seed=5, netlist_id=8) for some in (FEW, options))
+    assert (full.labels.fidelity == 1).all()
+    is_short = short.labels.fidelity < 1
+    assert is_short.any() and not is_short[[phase is Phase.OPTIMAL for phase in short.phase]].any()
+    require_consistent(short)
+
+
 @pytest.mark.parametrize("shares", [PHASE_SHARE, SECTION_SHARE])
 @pytest.mark.parametrize("decisions", [8, 16, 24, 100])
 def test_phase_counts_add_up(decisions: int, shares: dict[Phase, float]) -> None:
@@ -86,7 +98,7 @@ def test_phase_counts_add_up(decisions: int, shares: dict[Phase, float]) -> None
 @pytest.mark.parametrize("field", ["sample_cycles", "decisions"])
 def test_options_out_of_range_are_refused(field: str) -> None:
     with pytest.raises(InputError, match=f"{field}=1; allowed"):
-        SampleOptions(**{field: 1})
+        replace(SampleOptions(), **{field: 1})  # type: ignore[arg-type]
 
 
 def test_a_fabric_too_small_for_any_workload_is_explained() -> None:

@@ -237,6 +237,25 @@ def test_the_fastest_finalist_in_simulation_is_the_result() -> None:
     assert MultiStartResult((slower, replace(judged, number=1))).best.number == 1
 
 
+def test_placements_that_cannot_win_are_not_simulated_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    netlist = netlist_of("ffn", False)
+    decisions = random_decisions(netlist, 6, seed=0)
+    truth = SimulatorCost(SMALL).score(netlist, decisions)
+    seen: list[Decisions] = []
+
+    class Recorded(SimulatorCost):
+        def score(self, netlist: Netlist, decisions: Decisions) -> Any:
+            seen.append(decisions)
+            return super().score(netlist, decisions)
+
+    monkeypatch.setattr(finalists, "SimulatorCost", Recorded)
+    monkeypatch.setattr(finalists, "LONG_SAMPLE_CYCLES", 1)
+    judge = Judge(SMALL, netlist)
+    speeds = [judge.simulate(decisions[int(k)]) for k in np.argsort(-truth)]
+    assert judge.throughput == speeds[0] == truth.max() and len(seen) < len(decisions)
+    np.testing.assert_allclose(speeds, -np.sort(-truth), rtol=0.25)
+
+
 @pytest.mark.slow
 def test_with_finalists_the_simulator_chooses_the_start_from_the_pool() -> None:
     asked = ask(RandomCost(3), FEW, start=StartKind.HEURISTIC, pool=4, finalists=1)

@@ -20,6 +20,7 @@ from placer.simulation.machine import Machine
 from placer.simulation.reference import simulate_reference
 from placer.simulation.reference.engine import ReferenceResult
 from placer.simulation.simulator import run_machine
+from placer.simulation.warm import WarmState
 from tests.placer.hand_cases import compute, flow, placed, port
 from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
 from tests.placer.netlist import random_plans
@@ -43,7 +44,9 @@ def finish_cycles(machine: Machine) -> list[list[int]]:
     return cycles
 
 
-def reference(fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits) -> ReferenceResult:
+def reference(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits, warm: WarmState | None = None
+) -> ReferenceResult:
     return simulate_reference(
         fabric,
         netlist,
@@ -53,12 +56,15 @@ def reference(fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Li
         tolerance=limits.tolerance,
         max_cycles=limits.max_cycles,
         max_samples=limits.max_samples,
+        warm=warm,
     )
 
 
-def assert_engines_agree(fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits) -> None:
-    expected = reference(fabric, netlist, decisions, limits)
-    outcome, machine = run_machine(fabric, netlist, decisions, limits)
+def assert_engines_agree(
+    fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits, warm: WarmState | None = None
+) -> None:
+    expected = reference(fabric, netlist, decisions, limits, warm)
+    outcome, machine = run_machine(fabric, netlist, decisions, limits, warm)
     assert outcome.status[0] == expected.status
     assert outcome.cycles_simulated[0] == expected.cycles_simulated
     assert outcome.samples[0] == expected.samples

@@ -11,7 +11,7 @@ import pytest
 from placer.base.config import compose_config, run_command, to_dataclass
 from placer.study.labels import LabelsConfig, NetlistLabels, fill_rows, label_rows, main, measure_labels
 
-TINY = ("netlists=2", "labelled=1", "placements=2", "sample_cycles=40", "seeds=[3]")
+TINY = ("netlists=2", "labelled=1", "placements=2", "sample_cycles=40", "seeds=[3]", "models=[]")
 SHORT = ("long_warmup_samples=4", "long_window_samples=8")
 
 
@@ -51,9 +51,10 @@ def test_fill_counts_all_netlists() -> None:
 def test_the_command_writes_tables_and_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("families=[gemm,mlp]", *TINY, *SHORT, f"output={tmp_path}") == 0
     assert capsys.readouterr().err == ""
-    names = {"labels.md", "labels.csv", "labels_fill.csv"}
+    names = {"labels.md", "labels.csv", "labels_fill.csv", "labels_short.csv"}
     assert {path.name for path in tmp_path.iterdir()} == names
-    precision, fill = (tmp_path / "labels.md").read_text().split("\n\n")
+    precision, fill, short = (tmp_path / "labels.md").read_text().split("\n\n")
+    assert [line.split(" | ")[0] for line in short.splitlines()[2:]] == ["| gemm", "| mlp"]
     assert [line.split(" | ")[0] for line in precision.splitlines()[2:]] == [
         "| gemm", "| mlp", "| all",
     ]  # fmt: skip
