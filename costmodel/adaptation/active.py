@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from costmodel.adaptation.liked import SearchConfig, SearchJob, search_netlist
-from costmodel.dataset import Dataset, Found, NetlistSamples, extend_dataset, label
+from costmodel.dataset import Dataset, Found, NetlistSamples, Origin, extend_dataset, label
 from costmodel.evaluation.comparison import Case, Models, Unseen
 from costmodel.inference import LearnedCost
 from costmodel.model import Model, Selection, Tracker, TrackingConfig, open_labelled

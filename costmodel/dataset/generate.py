@@ -96,20 +96,16 @@ def make_samples(fabric: Fabric, family: str, options: SampleOptions, seed: int,
     """
     failures: list[str] = []
     segment, number = divmod(netlist_id, options.plans)
+    seeds = [seed, netlist_id] if options.plans == 1 else [seed, segment, options.plans]
     for attempt in range(MAX_ATTEMPTS):
-        again = [attempt] if attempt else []
-        rng = np.random.default_rng(
-            [seed, netlist_id] if options.plans == 1 else [seed, segment, options.plans, *again]
-        )
+        rng = np.random.default_rng([*seeds, attempt] if attempt else seeds)
         plans, spec = _draw(fabric, family, options, rng, failures)
-        if options.plans > 1:
-            rng = np.random.default_rng([seed, netlist_id, options.plans, attempt, _SEARCH_TAG])
-        own = Origin((seed, netlist_id), spec, ALONE if attempt else segment, plans[number].samples)
+        if options.plans > 1:  # all of them were drawn from one generator
+            rng = np.random.default_rng([*seeds, attempt, number, _SEARCH_TAG])
+        origin = Origin((seed, netlist_id), spec, ALONE if attempt else segment, plans[number].samples)
         try:
-            return _search(fabric, plans[number].netlist, own, options, rng, failures)
+            return _search(fabric, plans[number].netlist, origin, options, rng, failures)
         except InputError as error:
-            if options.plans == 1:
-                raise
             failures.append(f"drawn anew: {error}")
     raise InputError(f"netlist {netlist_id}: {MAX_ATTEMPTS} draws without a decision that becomes steady: {failures}")
 

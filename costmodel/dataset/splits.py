@@ -165,9 +165,10 @@ def _graph_folds(
 ) -> LongArray:
     """Return the fold of each netlist: those of a group together, families spread evenly.
 
-    Each group of equal netlists and of plans of one segment, in random order and large ones first, goes to the fold that has
-    fewest netlists of its family, and among these to the one with fewest in all. Done here since
-    scikit-learn's StratifiedGroupKFold refuses families with fewer netlists than folds.
+    Each group of equal netlists and of plans of one segment, in random order and large ones first,
+    goes to the fold that has fewest netlists of its family, and among these to the one with fewest
+    in all. Done here since scikit-learn's StratifiedGroupKFold refuses families with fewer netlists
+    than folds.
     """
     folds, in_all = np.zeros(len(families), np.int64), np.zeros(num_folds, np.int64)
     for family in sorted(set(families)):

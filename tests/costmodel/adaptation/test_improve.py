@@ -41,7 +41,7 @@ def test_an_extended_dataset_holds_both(tmp_path: Path) -> None:
     data = labelled(tmp_path)
     base = Dataset.open(data.folder)
     more = [base.samples(2), base.samples(0)]
-    extend_dataset(base, more, data.fabric, tmp_path / "longer")
+    extend_dataset(base, more, tmp_path / "longer")
     longer = Dataset.open(tmp_path / "longer")
     assert longer.num_netlists == base.num_netlists + 2
     last = longer.samples(longer.num_netlists - 1)
