@@ -42,7 +42,7 @@ def test_every_fabric_composes(name: str) -> None:
     fabric = load_fabric(name)
     assert fabric.name == name
     assert fabric.ops.keys() >= OPS
-    assert fabric.topology.num_switches == fabric.columns * fabric.rows
+    assert fabric.topology.num_switches == fabric.topology.num_networks * fabric.columns * fabric.rows
 
 
 def test_base_fabric_lists_every_field() -> None:
@@ -118,7 +118,7 @@ ROOMS = {
         "base", "base.config", "base.workers", "fabric", "graph", "graph.workloads",
         "graph.importing", "netlist", "netlist.plan", "netlist.lowering", "decision", "decision.routing",
         "simulation", "simulation.reference", "cost", "annealing", "show", "show.html", "pipeline",
-        "kernels.model", "kernels.sizing", "kernels.truth", "kernels.engines", "kernels",
+        "silicon", "kernels.model", "kernels.sizing", "kernels.truth", "kernels.engines", "kernels",
         "kernels.bench", "stencil.model", "stencil.judge", "stencil.search", "stencil.show",
         "stencil", "streaming.model", "streaming.search", "streaming.game", "streaming.rl",
         "streaming.mappers", "streaming", "streaming.bench", "study",

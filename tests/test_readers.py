@@ -7,6 +7,7 @@ again), and no file may make a reader allocate or run for long.
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 from collections.abc import Callable
@@ -50,6 +51,7 @@ from placer.kernels.model import Part, format_kgraph, format_layout, from_json, 
 from placer.kernels.model import to_json as layout_json
 from placer.kernels.sizing import Problem
 from placer.kernels.truth import simulate_mapping
+from placer.silicon import random_trace, read_trace
 from placer.stencil.model import INPUTS, problem_text, read_problem, read_solution, read_surface
 from placer.streaming.model import load_program
 from placer.streaming.rl import TRAINED_POLICY, load_policy
@@ -60,6 +62,7 @@ from tests.costmodel.inference.test_learned import model_for
 from tests.placer.graph.importing.test_from_onnx import GOOD
 
 SMALL = load_fabric("small")
+WORMHOLE = load_fabric("wormhole")
 NETLIST = random_samples(0).netlist
 KERNELS = generate("tiny")
 OBJ = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1/1 4/2 3/3\nf -1 -2 -3\n"
@@ -163,6 +166,7 @@ CONFIG = "defaults:\n  - _self_\nseed: 0\nlist: [1, 2]\nother: ${seed}\n"
 READERS = [
     of("g.json", to_json(build(MlpSpec(rows=16, width=16, depth=2))), load_graph),
     Reader("d.json", save_small_decision, lambda folder: load_decision(folder / "d.json", SMALL, NETLIST)),
+    of("t.json", json.dumps(random_trace(WORMHOLE, 0)), lambda path: read_trace(path, WORMHOLE)),
     of("c.yaml", CONSTRAINTS, lambda path: load_constraints(path, SMALL)),
     of("x.yaml", CONFIG, lambda path: compose_config("x", directory=path.parent)),
     of("net.onnx", GOOD, read_model),

@@ -10,37 +10,19 @@ from `conf/fabric/*.yaml`; the defaults here are those of `parts/base.yaml` (a t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 
-from placer.base import InputError, IntArray
+from placer.base import InputError
+from placer.fabric.cores import CoreSpec, validate_cores
+from placer.fabric.topology import SiteKind, Topology, build_topology
 
 MAX_VALUE = 4096  # of any rate, latency or size but the memory capacity
 MAX_CAPACITY = 1 << 30  # bytes of a memory unit
 MAX_CLOCK_MHZ = 100_000
 MAX_SWITCH_CYCLES = 1_000_000_000
 PRODUCT = "matmul"  # name in `ops` of all matrix products
-
-
-class SiteKind(IntEnum):
-    """What a site can hold."""
-
-    COMPUTE = 0  # one compute unit (PCU)
-    MEMORY = 1  # buffers that share one memory unit (PMU)
-    PORT = 2  # DRAM streams that share one address generator (AGCU)
-
-
-class Direction(IntEnum):
-    """Where a link leads, seen from the switch it leaves. Row 0 is the northern row."""
-
-    EAST = 0
-    WEST = 1
-    NORTH = 2
-    SOUTH = 3
-    INJECT = 4  # unit -> switch
-    EJECT = 5  # switch -> unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +114,7 @@ class Fabric:
     memory: MemorySpec = field(default_factory=MemorySpec)
     dram: DramSpec = field(default_factory=DramSpec)
     ops: dict[str, OpSpec] = field(default_factory=dict)
+    cores: CoreSpec | None = None  # tiles are cores that read from each other's memory; None: they are units
 
     def __post_init__(self) -> None:
         _validate(self)
@@ -160,7 +143,7 @@ class Fabric:
 
     @cached_property
     def topology(self) -> Topology:
-        return _build_topology(self)
+        return build_topology(self)
 
     def op_spec(self, op: str) -> OpSpec:
         """Say how compute units run an op. Raises InputError if the fabric cannot run it."""
@@ -179,102 +162,12 @@ class Fabric:
         return int(np.count_nonzero(self.topology.site_kind == kind))
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """Switches, sites and links of a fabric as arrays.
-
-    Switch of row r and column c: r * columns + c. Sites: tiles in switch order, then the ports of
-    the left side from north to south, then those of the right side. Links: mesh links first, then
-    one inject link per site, then one eject link per site.
-    """
-
-    columns: int
-    rows: int
-    num_mesh_links: int
-    site_kind: IntArray  # [num_sites] SiteKind
-    site_switch: IntArray  # [num_sites]
-    link_source: IntArray  # [num_links] switch, -1 for inject links
-    link_target: IntArray  # [num_links] switch, -1 for eject links
-    link_direction: IntArray  # [num_links] Direction
-    link_cycles: IntArray  # [num_links] latency of a vector over the link
-    link_width: IntArray  # [num_links] vectors per cycle
-    mesh_link: IntArray  # [num_switches, 4] link id by Direction, -1 at the border
-
-    @property
-    def num_switches(self) -> int:
-        return self.columns * self.rows
-
-    @property
-    def num_sites(self) -> int:
-        return len(self.site_kind)
-
-    @property
-    def num_links(self) -> int:
-        return len(self.link_source)
-
-    def inject_link(self, site: int) -> int:
-        return self.num_mesh_links + site
-
-    def eject_link(self, site: int) -> int:
-        return self.num_mesh_links + self.num_sites + site
-
-
-_STEP = {Direction.EAST: (0, 1), Direction.WEST: (0, -1), Direction.NORTH: (-1, 0), Direction.SOUTH: (1, 0)}
-
-
-def _build_topology(fabric: Fabric) -> Topology:
-    columns, rows = fabric.columns, fabric.rows
-    num_switches = columns * rows
-    source: list[int] = []
-    target: list[int] = []
-    direction: list[int] = []
-    mesh_link = np.full((num_switches, 4), -1, np.int32)
-    for switch in range(num_switches):
-        row, column = divmod(switch, columns)
-        for heading, (down, right) in _STEP.items():
-            if 0 <= row + down < rows and 0 <= column + right < columns:
-                mesh_link[switch, heading] = len(source)
-                source.append(switch)
-                target.append(switch + down * columns + right)
-                direction.append(heading)
-    num_mesh_links = len(source)
-
-    period = fabric.compute_tiles + fabric.memory_tiles
-    kinds = [int((r + c) % period >= fabric.compute_tiles) for r in range(rows) for c in range(columns)]
-    switches = list(range(num_switches))
-    port_rows = [(2 * i + 1) * rows // (2 * fabric.num_ports_per_side) for i in range(fabric.num_ports_per_side)]
-    for column in (0, columns - 1):
-        kinds += [int(SiteKind.PORT)] * len(port_rows)
-        switches += [row * columns + column for row in port_rows]
-    num_sites = len(kinds)
-
-    source += [-1] * num_sites + switches
-    target += switches + [-1] * num_sites
-    direction += [Direction.INJECT] * num_sites + [Direction.EJECT] * num_sites
-    is_mesh = np.arange(len(source)) < num_mesh_links
-
-    def per_link(mesh: int, local: int) -> IntArray:
-        return np.where(is_mesh, mesh, local).astype(np.int32)
-
-    return Topology(
-        columns=columns,
-        rows=rows,
-        num_mesh_links=num_mesh_links,
-        site_kind=np.array(kinds, np.int32),
-        site_switch=np.array(switches, np.int32),
-        link_source=np.array(source, np.int32),
-        link_target=np.array(target, np.int32),
-        link_direction=np.array(direction, np.int32),
-        link_cycles=per_link(fabric.link.hop_cycles, fabric.local.hop_cycles),
-        link_width=per_link(fabric.link.vectors_per_cycle, fabric.local.vectors_per_cycle),
-        mesh_link=mesh_link,
-    )
-
-
 def _validate(fabric: Fabric) -> None:
     """Raise InputError for a value that no fabric can have."""
     where = f"fabric {fabric.name!r}"
-    if fabric.num_ports_per_side == 0:
+    if fabric.cores is not None:
+        validate_cores(fabric.cores, fabric.columns, fabric.rows, fabric.vector_bytes, fabric.link.channels, where)
+    elif fabric.num_ports_per_side == 0:
         raise InputError(
             f"{where}: no DRAM ports (ports_per_side=0), so no data can enter or leave; "
             "use 1 or more, or -1 for one port per row"
@@ -292,7 +185,7 @@ def _validate(fabric: Fabric) -> None:
         raise InputError(
             f"{where}: vector_bytes={fabric.vector_bytes} is no multiple of element_bytes={fabric.element_bytes}"
         )
-    if fabric.link.channels not in (2, 4):
+    if fabric.cores is None and fabric.link.channels not in (2, 4):
         raise InputError(
             f"{where}: link.channels={fabric.link.channels}; allowed 2 or 4 (half for XY routes, half for YX routes)"
         )

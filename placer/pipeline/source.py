@@ -45,6 +45,8 @@ class Source(Settings):
     output: Path
 
     def check(self) -> None:
+        if self.fabric.cores is not None:
+            raise InputError(f"fabric {self.fabric.name!r} has cores and no compute units; it is for placer.replay")
         if self.model is not None and self.graph is not None:
             raise InputError(f"model={self.model} and graph={self.graph}: set one of them")
 

@@ -11,4 +11,5 @@ from placer.simulation.engine import (
 )
 from placer.simulation.measurement import Measurement, Status, UnitTime
 from placer.simulation.short import ShortLimits, ShortRun, short_machine, simulate_short
-from placer.simulation.simulator import simulate, simulate_stack
+from placer.simulation.simulator import replay, simulate, simulate_stack
+from placer.simulation.traffic import Read, Replay, Script, Step, Tile, Traffic, What, build_traffic

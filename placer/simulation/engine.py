@@ -8,13 +8,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from placer.base import internal
+from placer.base import inlined, internal
 from placer.simulation import records as at
-from placer.simulation.calendar import close_interval, wake_later, wake_next
+from placer.simulation.calendar import close_interval, has_heads, wake_later, wake_next
 from placer.simulation.dram import dram_step
-from placer.simulation.fifos import has_heads
 from placer.simulation.measurement import Status
 from placer.simulation.network import arrivals, has_requests, move_vectors
+from placer.simulation.replaying import bank_step, load_traffic, processor_step
 from placer.simulation.routes import load_decision, load_start
 from placer.simulation.units import compute_step, memory_step
 
@@ -170,6 +170,10 @@ def _step(cells, cycle):
             memory_step(cells, agent, cycle)
         elif kind == at.DRAM_AGENT:
             dram_step(cells, cycle)
+        elif kind == at.BANK:
+            bank_step(cells, agent, cycle)
+        elif kind == at.PROCESSOR:
+            processor_step(cells, agent, cycle)
     move_vectors(cells, cycle)
 
 
@@ -196,19 +200,51 @@ def run(cells, limits: Limits, cycle, counted_from, pause):
         status, counted_from = _complete_samples(cells, limits, counted_from, cycle)
         if status != RUNNING:
             return status, cycle + 1, counted_from
-        is_idle = cells[at.NUM_ACTED] == 0
-        nobody_acts = cells[at.NEXT_END] == cells[at.NEXT]
-        nothing_waits = not has_requests(cells)
-        if is_idle or (nobody_acts and nothing_waits):
-            later = _next_event(cells, cycle)
-            if later == at.NEVER:
-                return DEADLOCK, cycle + 1, counted_from
-            cycle = later
-        else:
-            cycle += 1
+        later = _next_cycle(cells, cycle)
+        if later == at.NEVER:
+            return DEADLOCK, cycle + 1, counted_from
+        cycle = later
         if cycle >= limits.max_cycles:
             return CAP, limits.max_cycles, counted_from
     return RUNNING, cycle, counted_from
+
+
+@inlined
+def _next_cycle(cells, cycle):
+    """Return the next cycle in which something can act, or NEVER."""
+    is_idle = cells[at.NUM_ACTED] == 0
+    nobody_acts = cells[at.NEXT_END] == cells[at.NEXT]
+    if is_idle or (nobody_acts and not has_requests(cells)):
+        return _next_event(cells, cycle)
+    return cycle + 1
+
+
+@njit(cache=True, nogil=True)
+def run_traffic(cells, start, max_cycles, decision, step_at, link_vectors):
+    """Replay traffic to the end of all scripts: status and cycles; fills the times of steps and loads of links."""
+    load_start(cells, start)
+    sites, channels, route_start, links, parents = decision
+    load_decision(cells, sites, channels, route_start, links, parents)
+    load_traffic(cells)
+    num_processors = (cells[at.PROCESSORS_END] - cells[at.PROCESSORS]) // at.PROCESSOR_SIZE
+    cycle, status = np.int64(0), RUNNING
+    while status == RUNNING:
+        _step(cells, cycle)
+        later = _next_cycle(cells, cycle)
+        if cells[at.NUM_DONE] == num_processors:
+            status = STEADY
+        elif later == at.NEVER:
+            status = DEADLOCK
+        elif later >= max_cycles:
+            status = CAP
+        else:
+            cycle = later
+    for k in range(len(step_at)):
+        step_at[k] = cells[cells[at.STEPS] + np.int64(k) * at.STEP_SIZE + at.STEP_AT]
+    for k in range(len(link_vectors)):
+        link = cells[cells[at.LINK_OF] + k]
+        link_vectors[k] = cells[link + at.LINK_VECTORS] if link != at.NONE else 0
+    return status, cycle + 1
 
 
 @njit(cache=True, nogil=True)

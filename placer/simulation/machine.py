@@ -9,23 +9,20 @@ follows, one of the two is cast to int64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from placer.base import LongArray
 from placer.decision import Decisions
-from placer.fabric import Fabric, SiteKind, window_vectors
+from placer.fabric import FULL_PACE, Fabric, SiteKind, pace_of, window_vectors
 from placer.netlist import Netlist
 from placer.simulation import records as at
-from placer.simulation.queues import output_capacity, sinks_of
+from placer.simulation.records import Cells, Table, Tables, group
 from placer.simulation.routes import tree_sizes
-from placer.simulation.warm import WarmState
-
-Cells = NDArray[np.uint32]
+from placer.simulation.traffic import Traffic, What
+from placer.simulation.warm import WarmState, output_capacity, sinks_of, warm_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +37,22 @@ class Machine:
         return Machine(_aligned(len(self.cells)), self.start)
 
 
-class _Table(NamedTuple):
-    """Equal records one after the other."""
-
-    first: int
-    number: int
-    size: int
-
-    @property
-    def end(self) -> int:
-        return self.first + self.number * self.size
-
-    @property
-    def handles(self) -> LongArray:
-        return self.first + self.size * np.arange(self.number)
-
-    def fill(self, cells: Cells, fields: Mapping[int, ArrayLike]) -> None:
-        """Set fields of all records."""
-        for field, values in fields.items():
-            cells[self.handles + field] = np.asarray(values)
-
-
-_Tables = Mapping[str, _Table]
-
-
 def build_machine(
-    fabric: Fabric, netlist: Netlist, decisions: Decisions, max_samples: int, warm: WarmState | None = None
+    fabric: Fabric,
+    netlist: Netlist,
+    decisions: Decisions,
+    max_samples: int,
+    warm: WarmState | None = None,
+    traffic: Traffic | None = None,
 ) -> Machine:
-    """Lay out a simulation of any of the decisions; it starts empty, or in a warm state."""
+    """Lay out a simulation of any of the decisions, or a replay of traffic; it starts empty, or in a warm state."""
     max_nodes, max_hops = tree_sizes(
         decisions.route_start, decisions.links, decisions.parents, fabric.topology.num_mesh_links
     )
     capacity = np.array([output_capacity(fabric, netlist, flow) for flow in netlist.flows], np.int64)
-    shapes = _start_shapes(fabric, netlist, int(capacity.sum()), max_samples)
+    shapes = _start_shapes(fabric, netlist, int(capacity.sum()), max_samples, traffic)
     tables, header, start_end = _lay_out(shapes, at.HEADER_END)
-    shapes = _later_shapes(fabric, netlist, max_nodes, max_hops, max_samples)
+    shapes = _later_shapes(fabric, netlist, max_nodes, max_hops, max_samples, traffic)
     later_tables, later_header, end = _lay_out(shapes, start_end)
     tables |= later_tables
     header |= later_header
@@ -88,7 +66,9 @@ def build_machine(
     _fill_streams(start, netlist, tables)
     _fill_fabric(start, fabric, tables)
     if warm is not None:
-        _warm_up(start, netlist, tables, warm)
+        warm_up(start, netlist, tables, warm)
+    if traffic is not None:
+        _fill_traffic(start, traffic, tables)
     return Machine(cells=_aligned(end), start=start)
 
 
@@ -99,18 +79,20 @@ def _aligned(number: int) -> Cells:
     return cells[skipped : skipped + number]
 
 
-def _lay_out(shapes: dict[str, tuple[int, ...]], end: int) -> tuple[dict[str, _Table], dict[int, int], int]:
+def _lay_out(shapes: dict[str, tuple[int, ...]], end: int) -> tuple[dict[str, Table], dict[int, int], int]:
     """Place tables from an address on, each in cache lines of its own: tables, header, end."""
-    tables: dict[str, _Table] = {}
+    tables: dict[str, Table] = {}
     header: dict[int, int] = {at.NONE: 0}
     for name, (number, size, *fields) in shapes.items():
-        table = tables[name] = _Table(-(-end // at.LINE) * at.LINE, number, size)
+        table = tables[name] = Table(-(-end // at.LINE) * at.LINE, number, size)
         end = table.end
         header |= dict(zip(fields, (table.first, end, size), strict=False))
     return tables, header, end
 
 
-def _start_shapes(fabric: Fabric, netlist: Netlist, queue_places: int, max_samples: int) -> dict[str, tuple[int, ...]]:
+def _start_shapes(
+    fabric: Fabric, netlist: Netlist, queue_places: int, max_samples: int, traffic: Traffic | None
+) -> dict[str, tuple[int, ...]]:
     """Return the tables that are not empty at the start: number and size of records, fields of the header.
 
     These fields hold the address of the first record, the end of the last, and the size.
@@ -132,19 +114,31 @@ def _start_shapes(fabric: Fabric, netlist: Netlist, queue_places: int, max_sampl
         "unit_in": (num_sinks, 1),
         "unit_out": (num_flows, 1),
         "queues": (queue_places, 1),  # rings of all output queues
-    }
+        "crosses": (topology.num_links, 1, at.CROSSES),
+        "directions": (topology.num_links, 1, at.DIRECTIONS),
+        "banks": (len(traffic.bank_pace) if traffic else 0, at.BANK_SIZE, at.BANKS, at.BANKS_END),
+        "gates": (len(traffic.gate_bank) if traffic else 0, at.GATE_SIZE, at.GATES, at.GATES_END),
+        "processors": (
+            traffic.num_scripts if traffic else 0, at.PROCESSOR_SIZE, at.PROCESSORS, at.PROCESSORS_END
+        ),
+        "steps": (traffic.num_steps if traffic else 0, at.STEP_SIZE, at.STEPS, at.STEPS_END),
+    }  # fmt: skip
 
 
 def _later_shapes(
-    fabric: Fabric, netlist: Netlist, max_nodes: int, max_hops: int, max_samples: int
+    fabric: Fabric, netlist: Netlist, max_nodes: int, max_hops: int, max_samples: int, traffic: Traffic | None
 ) -> dict[str, tuple[int, ...]]:
     """Return the tables that are empty at the start, as `_start_shapes` does."""
     topology, num_units, num_flows = fabric.topology, netlist.num_units, netlist.num_flows
     num_sinks, num_fifos = len(sinks_of(netlist)), topology.num_links * fabric.link.channels
     num_agents = num_units + topology.num_sites + 1
+    longest = _longest_delay(fabric, netlist, max_hops)
+    if traffic is not None:
+        num_agents += len(traffic.bank_pace) + traffic.num_scripts + num_flows  # each read wakes a bank
+        longest = max(longest, int(traffic.request_cycles.max(initial=0)))
     num_eject = int(topology.link_width[topology.eject_link(0) :].sum())
     link_buckets = _ring(int(topology.link_cycles.max()) + 1)
-    buckets = _ring(_longest_delay(fabric, netlist, max_hops) + 1)
+    buckets = _ring(longest + 1)
     used_fifos, used_links = min(num_fifos, max_nodes), min(topology.num_links, max_nodes)
     return {
         "injects": (used_links + 1, 1, at.INJECTS),
@@ -160,6 +154,8 @@ def _later_shapes(
         "node_of": (max_nodes, 1, at.NODE_OF),
         "child_of": (max_nodes, 1, at.CHILD_OF),
         "hops_of": (max_nodes, 1, at.HOPS_OF),
+        "shift_of": (max_nodes, 1, at.SHIFT_OF),
+        "gate_queues": (2 * num_flows if traffic else 0, 1),
         "lists": (max_nodes + 2 * num_sinks + num_flows + num_units, 1, at.LISTS),
         "arena": (_arena_cells(fabric, max_nodes, used_links, used_fifos), 1, at.ARENA),
         # Buckets of the calendar.
@@ -211,7 +207,7 @@ def _streams(netlist: Netlist) -> list[tuple[int, int, int]]:
     return sorted(x for x in loads + stores if netlist.units[x[2]].kind == SiteKind.PORT)
 
 
-def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int) -> None:
+def _fill_header(cells: Cells, fabric: Fabric, tables: Tables, max_samples: int) -> None:
     """Set what is no table: lists that are empty, constants of the fabric, masks of rings."""
     values = {
         at.INJECTS_END: tables["injects"].first,
@@ -236,16 +232,25 @@ def _fill_header(cells: Cells, fabric: Fabric, tables: _Tables, max_samples: int
         at.MAX_HEADS: _max_heads(fabric),
         at.LINK_MASK: tables["ejected"].number - 1,
         at.TIME_MASK: tables["credits"].number - 1,
+        at.MESH_PACE: _mesh_pace(fabric),
+        at.TURNS_BY_FIFO: fabric.cores is not None,
     }
     cells[list(values)] = list(values.values())
     for name in ("dram", "units", "sites"):
         tables[name].fill(cells, {at.QUEUED_FOR: at.NEVER, at.WAKE_AT: at.NEVER})
 
 
-def _fill_units(cells: Cells, netlist: Netlist, t: _Tables) -> None:
+def _mesh_pace(fabric: Fabric) -> int:
+    """Return how often links between switches grant: 1024 is in every cycle."""
+    if fabric.cores is None:
+        return FULL_PACE
+    return pace_of(fabric.cores.link_bytes_per_cycle / fabric.link.vectors_per_cycle, fabric.vector_bytes)
+
+
+def _fill_units(cells: Cells, netlist: Netlist, t: Tables) -> None:
     units, unit_table = netlist.units, t["units"]
-    in_bounds, unit_in = _group([unit for _, unit in sinks_of(netlist)], len(units))
-    out_bounds, unit_out = _group([flow.source for flow in netlist.flows], len(units))
+    in_bounds, unit_in = group([unit for _, unit in sinks_of(netlist)], len(units))
+    out_bounds, unit_out = group([flow.source for flow in netlist.flows], len(units))
     cells[t["unit_in"].handles] = t["sinks"].handles[unit_in]
     cells[t["unit_out"].handles] = t["flows"].handles[unit_out]
     has_inputs = np.diff(in_bounds) > 0
@@ -276,14 +281,7 @@ def sets_period(netlist: Netlist) -> list[bool]:
     return [number not in sources or unit.cycles == most_work for number, unit in enumerate(netlist.units)]
 
 
-def _group(owner: list[int], num_owners: int) -> tuple[LongArray, LongArray]:
-    """Return offsets and members of each owner, members in ascending order."""
-    owners = np.array(owner, np.int64)
-    order = np.argsort(owners, kind="stable")
-    return np.searchsorted(owners[order], np.arange(num_owners + 1)), order
-
-
-def _fill_flows(cells: Cells, netlist: Netlist, t: _Tables, capacity: LongArray) -> None:
+def _fill_flows(cells: Cells, netlist: Netlist, t: Tables, capacity: LongArray) -> None:
     flows = netlist.flows
     queue = t["queues"].first + np.cumsum(capacity) - capacity
     num_sinks = np.array([len(flow.targets) for flow in flows], np.int64)
@@ -305,7 +303,7 @@ def _fill_flows(cells: Cells, netlist: Netlist, t: _Tables, capacity: LongArray)
     t["flows"].fill(cells, fields)
 
 
-def _fill_sinks(cells: Cells, fabric: Fabric, netlist: Netlist, t: _Tables) -> None:
+def _fill_sinks(cells: Cells, fabric: Fabric, netlist: Netlist, t: Tables) -> None:
     operand_vectors = min(fabric.compute.operand_vectors, fabric.compute.window_vectors)
     sinks = sinks_of(netlist)
     fields: dict[int, ArrayLike] = {
@@ -321,7 +319,7 @@ def _fill_sinks(cells: Cells, fabric: Fabric, netlist: Netlist, t: _Tables) -> N
     t["sinks"].fill(cells, fields)
 
 
-def _fill_streams(cells: Cells, netlist: Netlist, t: _Tables) -> None:
+def _fill_streams(cells: Cells, netlist: Netlist, t: Tables) -> None:
     flows, sinks, units = np.array(_streams(netlist), np.int64).reshape(-1, 3).T
     fields: dict[int, ArrayLike] = {
         at.STREAM_FLOW: t["flows"].handles[flows],
@@ -332,7 +330,7 @@ def _fill_streams(cells: Cells, netlist: Netlist, t: _Tables) -> None:
     t["streams"].fill(cells, fields)
 
 
-def _fill_fabric(cells: Cells, fabric: Fabric, t: _Tables) -> None:
+def _fill_fabric(cells: Cells, fabric: Fabric, t: Tables) -> None:
     topology = fabric.topology
     is_memory = topology.site_kind == SiteKind.MEMORY
     t["dram"].fill(cells, {at.KIND: at.DRAM_AGENT})
@@ -340,56 +338,66 @@ def _fill_fabric(cells: Cells, fabric: Fabric, t: _Tables) -> None:
     t["open"].fill(cells, {at.FIFO_CAPACITY: 1})
     t["widths"].fill(cells, {0: topology.link_width})
     t["latencies"].fill(cells, {0: topology.link_cycles})
+    t["crosses"].fill(cells, {0: topology.link_crosses})
+    t["directions"].fill(cells, {0: topology.link_direction})
 
 
-def _warm_up(cells: Cells, netlist: Netlist, t: _Tables, warm: WarmState) -> None:
-    """Change the empty state at the start of cycle 0 into a warm one."""
-    for number, unit in enumerate(netlist.units):
-        if unit.kind == SiteKind.COMPUTE:
-            handle, fired = t["units"].handles[number], warm.fired[number]
-            cells[handle + at.UNIT_FIRING] = fired
-            cells[handle + at.UNIT_RELEASE_REST] = fired * unit.releases % unit.firings
-            cells[handle + at.UNIT_CYCLE_REST] = fired * (unit.cycles % unit.firings) % unit.firings
-    flow_samples, sink_samples = _warm_flows(cells, netlist, t, warm), _warm_sinks(cells, netlist, t, warm)
-    for number, unit in enumerate(netlist.units):
-        if unit.kind == SiteKind.MEMORY and sink_samples[number]:
-            handle = t["units"].handles[number]
-            written = min(sink_samples[number])
-            cells[handle + at.UNIT_WRITTEN] = written
-            cells[handle + at.UNIT_FREED] = min(flow_samples[number], default=written)
+def _fill_traffic(cells: Cells, traffic: Traffic, t: Tables) -> None:
+    """Set banks, gates, processors and their scripts, and where reads begin and end."""
+    cells[at.WAIT_CYCLES] = traffic.wait_cycles
+    gate_bounds, _ = group(traffic.gate_bank.tolist(), len(traffic.bank_pace))
+    reader_bounds, _ = group(traffic.script_bank.tolist(), len(traffic.bank_pace))
+    gates, processors = t["gates"], t["processors"]
+    idle = {at.QUEUED_FOR: at.NEVER, at.WAKE_AT: at.NEVER}
+    banks: dict[int, ArrayLike] = {
+        at.KIND: at.BANK,
+        at.BANK_PACE: traffic.bank_pace,
+        at.BANK_GATES: gates.first + at.GATE_SIZE * gate_bounds[:-1],
+        at.BANK_GATES_END: gates.first + at.GATE_SIZE * gate_bounds[1:],
+        at.BANK_READERS: processors.first + at.PROCESSOR_SIZE * reader_bounds[:-1],
+        at.BANK_READERS_END: processors.first + at.PROCESSOR_SIZE * reader_bounds[1:],
+    }
+    t["banks"].fill(cells, banks | idle)
+    queue_bounds, _ = group(traffic.flow_gate.tolist(), len(traffic.gate_bank))
+    queues = t["gate_queues"].first + 2 * queue_bounds[:-1]
+    gate_fields: dict[int, ArrayLike] = {
+        at.GATE_BANK: t["banks"].handles[traffic.gate_bank],
+        at.GATE_TAKE_PACE: traffic.gate_take_pace,
+        at.GATE_TAKEN: at.NEVER,
+        at.GATE_QUEUE: queues,
+        at.GATE_QUEUE_END: queues,
+    }
+    gates.fill(cells, gate_fields)
+    t["flows"].fill(
+        cells,
+        {
+            at.FLOW_GATE: gates.handles[traffic.flow_gate],
+            at.FLOW_PACE: traffic.flow_pace,
+            at.FLOW_REQUEST_CYCLES: traffic.request_cycles,
+        },
+    )
+    t["sinks"].fill(cells, {at.SINK_GATE: gates.handles[traffic.sink_gate]})
+    _fill_scripts(cells, traffic, t)
+    processors.fill(cells, idle)
 
 
-def _warm_flows(cells: Cells, netlist: Netlist, t: _Tables, warm: WarmState) -> list[list[int]]:
-    """Fill output queues; returns per unit the samples that each of its output flows has read."""
-    samples: list[list[int]] = [[] for _ in netlist.units]
-    for f, flow in enumerate(netlist.flows):
-        handle, source = t["flows"].handles[f], netlist.units[flow.source]
-        first, end = int(cells[handle + at.FLOW_QUEUE]), int(cells[handle + at.FLOW_QUEUE_END])
-        cells[handle + at.COUNT] = warm.queued[f]
-        cells[handle + at.FLOW_TAIL] = first + warm.queued[f] % (end - first)
-        if source.kind == SiteKind.COMPUTE:
-            releases = warm.fired[flow.source] * source.releases // source.firings
-            cells[handle + at.FLOW_REST] = releases * flow.tokens % source.releases
-        else:
-            sample, token = divmod(warm.put[f], flow.tokens)
-            cells[handle + at.FLOW_SAMPLE], cells[handle + at.FLOW_TOKEN] = sample, token
-            samples[flow.source].append(sample)
-    return samples
-
-
-def _warm_sinks(cells: Cells, netlist: Netlist, t: _Tables, warm: WarmState) -> list[list[int]]:
-    """Fill input queues; returns per unit the samples that each of its input flows has written."""
-    samples: list[list[int]] = [[] for _ in netlist.units]
-    for s, (f, target) in enumerate(sinks_of(netlist)):
-        handle, unit, tokens = t["sinks"].handles[s], netlist.units[target], netlist.flows[f].tokens
-        cells[handle + at.SINK_ARRIVED] = warm.arrived[s]
-        cells[handle + at.SINK_CREDITS] -= warm.arrived[s]
-        if cells[handle + at.SINK_CREDITS] == 0:
-            cells[t["flows"].handles[f] + at.FLOW_SINKS_WITHOUT_CREDIT] += 1
-        if unit.kind == SiteKind.COMPUTE:
-            cells[handle + at.SINK_REST] = -tokens * warm.fired[target] % unit.firings
-        else:
-            sample, token = divmod(warm.taken[s], tokens)
-            cells[handle + at.SINK_SAMPLE], cells[handle + at.SINK_TOKEN] = sample, token
-            samples[target].append(sample)
-    return samples
+def _fill_scripts(cells: Cells, traffic: Traffic, t: Tables) -> None:
+    steps, what = t["steps"], traffic.step_what
+    is_read = what >= 0
+    reads_before = np.concatenate([[0], np.cumsum(is_read)])[traffic.step_start[:-1]]
+    first_sink = t["sinks"].first + at.SINK_SIZE * reads_before
+    has_steps = np.diff(traffic.step_start) > 0
+    gaps = np.append(traffic.step_gap, 0)
+    fields: dict[int, ArrayLike] = {
+        at.KIND: at.PROCESSOR,
+        at.PROCESSOR_STEP: steps.first + at.STEP_SIZE * traffic.step_start[:-1],
+        at.PROCESSOR_STEPS_END: steps.first + at.STEP_SIZE * traffic.step_start[1:],
+        at.PROCESSOR_DUE: np.where(has_steps, gaps[traffic.step_start[:-1]], 0),
+        at.PROCESSOR_WRITTEN: at.NEVER,
+        at.PROCESSOR_READS: first_sink,
+        at.PROCESSOR_READS_END: first_sink,
+    }
+    t["processors"].fill(cells, fields)
+    handles = t["flows"].handles[np.where(is_read, what, 0)] if is_read.any() else np.zeros(len(what), np.int64)
+    others = np.where(what == int(What.WAIT), at.WAIT, at.MARK)
+    steps.fill(cells, {at.STEP_GAP: traffic.step_gap, at.STEP_WHAT: np.where(is_read, handles, others)})

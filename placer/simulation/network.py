@@ -6,8 +6,18 @@ import numpy as np
 
 from placer.base import inlined, internal
 from placer.simulation import records as at
-from placer.simulation.calendar import look_now, wake_later, wake_next, wake_now
-from placer.simulation.fifos import eject, has_room, head_bucket, leave, send
+from placer.simulation.calendar import (
+    eject,
+    has_room,
+    head_bucket,
+    leave,
+    look_now,
+    send,
+    slots,
+    wake_later,
+    wake_next,
+    wake_now,
+)
 
 LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
 
@@ -131,6 +141,18 @@ def _pass_heads(cells, cycle):
     cells[bucket] = 0
     cells[at.ALONE_END] = waiting
     _count_hops(cells, before + number - (np.int64(waiting) - cells[at.ALONE]))
+
+
+@internal
+def _hold_heads(cells, cycle):
+    """Let heads that no other can compete with wait, those visible now too: links between switches pause."""
+    waiting = cells[at.ALONE_END]
+    bucket = head_bucket(cells, at.ALONE_WAY, cycle)
+    for k in range(bucket + 1, bucket + 1 + np.int64(cells[bucket])):
+        cells[waiting] = cells[k]
+        waiting = np.uint32(waiting + 1)
+    cells[bucket] = 0
+    cells[at.ALONE_END] = waiting
 
 
 @inlined
@@ -314,11 +336,17 @@ def _serve_ejects(cells, cycle):
 @internal
 def move_vectors(cells, cycle):
     """Let all links decide on the state at the start of the cycle."""
-    _pass_heads(cells, cycle)
+    is_paused = slots(cells[at.MESH_PACE], cycle) == 0
+    if is_paused:
+        _hold_heads(cells, cycle)
+        cells[at.NUM_ACTED] += 1  # what waits may go on in the next cycle
+    else:
+        _pass_heads(cells, cycle)
     _eject_heads(cells, cycle)
     _request_single_heads(cells, cycle)
     _request_forked_heads(cells, cycle)
-    _serve_meshes(cells, cycle)
+    if not is_paused:
+        _serve_meshes(cells, cycle)
     _serve_ejects(cells, cycle)
     _serve_injects(cells, cycle)
     leaving = cells[at.LEAVING]

@@ -15,6 +15,18 @@ a *node* is one link in the route tree of one flow; an *agent* is what acts in a
 unit, a memory site or the DRAM.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from placer.base import LongArray
+
+Cells = NDArray[np.uint32]
+
 NONE = 0
 NEVER = (1 << 32) - 1  # no cycle has this number
 INFINITE = 1 << 30  # more samples than any simulation has
@@ -55,12 +67,21 @@ LINE = 16  # cells of a cache line
     LISTS,  # lists of sinks, and of what is on each site
     ARENA,  # nodes, links and FIFOs
     OPEN,  # what stands behind all eject links: a FIFO that is always empty
+    CROSSES,  # list: by link, 1 if it crosses the date line of a ring
+    DIRECTIONS,  # list: by link
+    SHIFT_OF,  # list, scratch: by position in a route, 1 behind a date line
+    MESH_PACE,  # of links between switches, in 1024ths of their width
+    TURNS_BY_FIFO,  # 1: switches give turns to FIFOs, not to flows
+    # Of replayed traffic.
+    BANKS, BANKS_END, GATES, GATES_END, PROCESSORS, PROCESSORS_END, STEPS, STEPS_END,
+    WAIT_CYCLES,
+    NUM_DONE,  # processors that have come to the end of their script
     HEADER_END,
-) = range(1, 67)  # fmt: skip
+) = range(1, 82)  # fmt: skip
 
 # What can be woken begins with its kind; flows are known by their handle.
 KIND = 0
-COMPUTE_UNIT, OTHER_UNIT, MEMORY_SITE, OTHER_SITE, DRAM_AGENT = range(5)
+COMPUTE_UNIT, OTHER_UNIT, MEMORY_SITE, OTHER_SITE, DRAM_AGENT, BANK, PROCESSOR = range(7)
 QUEUED_FOR = 1  # agent: last cycle in whose agent list it stands
 BUSY_UNTIL = 2  # compute unit: cycle of its next start, for which a timer is set; else 0
 WAKE_AT = 3  # agent and flow: last cycle it was entered for
@@ -112,7 +133,10 @@ UNIT_SIZE = 2 * LINE
     FLOW_READ_CYCLES,
     FLOW_TOKEN,
     FLOW_GRANTED,  # cycle of the last DRAM grant
-) = range(4, 19)  # fmt: skip
+    FLOW_GATE,  # replay: gate of the bank that it is read from
+    FLOW_PACE,  # replay: in 1024ths of a vector per cycle
+    FLOW_REQUEST_CYCLES,  # replay: from issue to the arrival of the request at the gate
+) = range(4, 22)  # fmt: skip
 FLOW_SAMPLE = FLOW_REST  # memory or port source: sample that is being read
 FLOW_SIZE = 2 * LINE
 
@@ -128,7 +152,8 @@ FLOW_SIZE = 2 * LINE
     SINK_REST,  # compute target: -tokens * firings done, modulo firings
     SINK_SAMPLE,  # memory or port target: sample that is being written
     SINK_TOKEN,
-) = range(11)
+    SINK_GATE,  # replay: gate of the bank that it is written to
+) = range(12)
 SINK_SIZE = LINE
 
 (
@@ -151,6 +176,43 @@ SITE_SIZE = LINE
     STREAM_SIZE,
 ) = range(6)
 
+# Replay: a bank is the memory of a core, or a DRAM controller. Its gates lead to one network each.
+(
+    BANK_PACE,  # of reads and writes together
+    BANK_GATES, BANK_GATES_END,
+    BANK_READERS, BANK_READERS_END,  # processors whose reads it takes
+    BANK_CREDIT,  # 1024ths of a vector that it may move
+    BANK_SINCE,  # cycle up to which the credit is counted
+    BANK_TURN,  # number of the gate that is read first
+    BANK_SIZE,
+) = range(4, 13)  # fmt: skip
+
+(
+    GATE_BANK,
+    GATE_TAKE_PACE,  # of vectors that come from the network
+    GATE_TAKEN,  # cycle of the last one
+    GATE_QUEUE, GATE_QUEUE_END,  # list of requests in the order of arrival, pairs: cycle, flow
+    GATE_SIZE,
+) = range(6)  # fmt: skip
+
+(
+    PROCESSOR_STEP, PROCESSOR_STEPS_END,  # the step that is due next
+    PROCESSOR_DUE,  # cycle
+    PROCESSOR_OPEN,  # reads issued and not complete
+    PROCESSOR_WRITTEN,  # cycle in which the last read was complete
+    PROCESSOR_READS, PROCESSOR_READS_END,  # sinks: the first that is not complete, behind the last issued
+    PROCESSOR_IS_WAITING,  # 1 once the time of a wait has come
+    PROCESSOR_SIZE,
+) = range(4, 13)  # fmt: skip
+
+(
+    STEP_GAP,  # cycles since the step before
+    STEP_WHAT,  # MARK, WAIT, or the flow to be read
+    STEP_AT,  # cycle in which it was done, of a wait: in which it ended
+    STEP_SIZE,
+) = range(4)
+MARK, WAIT = range(2)
+
 (
     LINK_NUM_REQUESTS,
     LINK_AFTER,  # the key after the last winner
@@ -165,7 +227,7 @@ FIFO_CAPACITY = 3
 FIFO_RING = 4  # to the end, pairs: node where the vector goes next, cycle it becomes visible
 
 (
-    NODE_KEY,  # flow, plus IS_LAST and IS_FREE
+    NODE_KEY,  # what has its turn: flow, or FIFO before the link; plus IS_LAST and IS_FREE
     NODE_LINK,
     NODE_FIFO,  # FIFO behind the link, OPEN behind an eject link
     NODE_NEXT,  # first node that follows, plus its way; behind an eject link: sink, or a list of them
@@ -179,3 +241,34 @@ KEY_STEP = 4  # from a key to the first one that has its turn later
 FORKED_WAY, EJECT_WAY, ALONE_WAY, ONE_WAY = range(4)
 NUM_WAYS = 4
 WAY_MASK = 3
+
+
+class Table(NamedTuple):
+    """Equal records one after the other."""
+
+    first: int
+    number: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.number * self.size
+
+    @property
+    def handles(self) -> LongArray:
+        return self.first + self.size * np.arange(self.number)
+
+    def fill(self, cells: Cells, fields: Mapping[int, ArrayLike]) -> None:
+        """Set fields of all records."""
+        for field, values in fields.items():
+            cells[self.handles + field] = np.asarray(values)
+
+
+Tables = Mapping[str, Table]
+
+
+def group(owner: list[int], num_owners: int) -> tuple[LongArray, LongArray]:
+    """Return offsets and members of each owner, members in ascending order."""
+    owners = np.array(owner, np.int64)
+    order = np.argsort(owners, kind="stable")
+    return np.searchsorted(owners[order], np.arange(num_owners + 1)), order

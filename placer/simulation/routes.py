@@ -56,7 +56,7 @@ def load_decision(cells, sites, channels, route_start, links, parents):
         is_buffer = site_kind == at.MEMORY_SITE
         other = site if is_buffer else np.int64(cells[at.DRAM])
         cells[unit + at.UNIT_AGENT] = unit if kind == at.COMPUTE_UNIT else other
-    _count_nodes(cells, channels, route_start, links)
+    _count_nodes(cells, channels, route_start, links, parents)
     nodes = _place_links(cells, np.int64(cells[at.ARENA]))
     unused = np.int64(cells[at.LISTS])
     for f in range(len(channels)):
@@ -74,14 +74,26 @@ def load_decision(cells, sites, channels, route_start, links, parents):
 
 
 @internal
-def _count_nodes(cells, channels, route_start, links):
+def _count_nodes(cells, channels, route_start, links, parents):
     """Count the nodes of every link, and mark the FIFOs that are used, in place of their records."""
     link_of, fifo_of = np.int64(cells[at.LINK_OF]), np.int64(cells[at.FIFO_OF])
     num_channels = np.int64(cells[at.NUM_CHANNELS])
     for f in range(len(channels)):
-        for k in range(route_start[f], route_start[f + 1]):
+        first = route_start[f]
+        for k in range(first, route_start[f + 1]):
+            channel = channels[f] + _shift(cells, k - first, links[k], parents[k], links[first + max(parents[k], 0)])
             cells[link_of + links[k]] += 1
-            cells[fifo_of + links[k] * num_channels + channels[f]] = 1
+            cells[fifo_of + links[k] * num_channels + channel] = 1
+
+
+@internal
+def _shift(cells, k, link, parent, link_before):
+    """Note whether position k of a route lies behind a date line; returns the channels to add there."""
+    is_behind = np.int64(cells[cells[at.CROSSES] + link])
+    if parent >= 0 and cells[cells[at.DIRECTIONS] + link] == cells[cells[at.DIRECTIONS] + link_before]:
+        is_behind |= np.int64(cells[cells[at.SHIFT_OF] + parent])
+    cells[cells[at.SHIFT_OF] + k] = is_behind
+    return is_behind * (np.int64(cells[at.NUM_CHANNELS]) // 2)
 
 
 @internal
@@ -159,12 +171,15 @@ def _load_tree(cells, flow, channel, links, parents, unused):
     for k in range(len(links)):
         link, node = np.int64(links[k]), np.int64(cells[cells[at.NODE_OF] + k])
         cells[node + at.NODE_LINK] = cells[cells[at.LINK_OF] + link]
-        cells[node + at.NODE_FIFO] = cells[cells[at.FIFO_OF] + link * num_channels + channel]
+        shifted = channel + _shift(cells, k, links[k], parents[k], links[max(parents[k], 0)])
+        cells[node + at.NODE_FIFO] = cells[cells[at.FIFO_OF] + link * num_channels + shifted]
         hops = np.int64(1 if link < num_mesh else 0)
         if parents[k] >= 0:
             hops += cells[hops_of + parents[k]]
             parent = cells[cells[at.NODE_OF] + parents[k]]
             _count_source(cells, cells[node + at.NODE_LINK], cells[parent + at.NODE_FIFO])
+            if cells[at.TURNS_BY_FIFO]:
+                cells[node + at.NODE_KEY] = cells[parent + at.NODE_FIFO] | (cells[node + at.NODE_KEY] & at.IS_LAST)
         cells[hops_of + k] = hops
         if link >= first_eject:
             site = cells[at.SITES] + (link - first_eject) * at.SITE_SIZE

@@ -36,10 +36,9 @@ from placer.simulation.engine import (
 )
 from placer.simulation.machine import Machine, build_machine, sets_period
 from placer.simulation.measurement import Status
-from placer.simulation.queues import sinks_of
-from placer.simulation.warm import warm_state
+from placer.simulation.warm import sinks_of, warm_state
 
-STEPS = 32  # looks per sample if no unit ever waits
+STEPS = 32  # looks per sample, or four of them where samples are short, if no unit ever waits
 NUM_PLACES = 9  # of samples, over which an estimate is averaged
 _ENDLESS = Limits(warmup_samples=64, max_samples=64, statistics_from_sample=-1)
 
@@ -72,7 +71,7 @@ class ShortRun:
         self._units, self._sinks, self._is_pacing = _watched(netlist, machine)
         self._scale = label_limits(netlist.bound_cycles).window_samples / LONG_SAMPLE_LIMITS.window_samples
         self._bound = netlist.bound_cycles
-        self._step = max(1, netlist.bound_cycles // STEPS)
+        self._step = max(1, int(netlist.bound_cycles * self._scale) // STEPS)
         self._began = self._places()
         # At every look: the cycle, the progress of the slowest pacing unit, and of the mean compute unit.
         self._times, self._samples, self._mean = [0.0], [0.0], [0.0]

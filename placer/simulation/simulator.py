@@ -10,9 +10,10 @@ from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist
 from placer.simulation import records as at
 from placer.simulation.critical import describe_deadlock, find_critical
-from placer.simulation.engine import Limits, Outcome, empty_outcome, run_stack
+from placer.simulation.engine import Limits, Outcome, empty_outcome, run_stack, run_traffic
 from placer.simulation.machine import Machine, build_machine
 from placer.simulation.measurement import Measurement, Status
+from placer.simulation.traffic import Replay, Traffic
 from placer.simulation.warm import WarmState
 
 
@@ -37,6 +38,20 @@ def run_machine(
         decisions.route_start, decisions.links, decisions.parents, outcome,
     )  # fmt: skip
     return outcome, machine
+
+
+MAX_REPLAY_CYCLES = 20_000_000
+
+
+def replay(fabric: Fabric, traffic: Traffic, max_cycles: int = MAX_REPLAY_CYCLES) -> Replay:
+    """Replay traffic of cores to the end of all scripts."""
+    decision = traffic.decision
+    machine = build_machine(fabric, traffic.netlist, decision, max_samples=1, traffic=traffic)
+    step_at = np.zeros(traffic.num_steps, np.int64)
+    link_vectors = np.zeros(fabric.topology.num_links, np.int64)
+    arrays = (decision.sites[0], decision.channels[0], decision.route_start[0], decision.links, decision.parents)
+    status, cycles = run_traffic(machine.cells, machine.start, max_cycles, arrays, step_at, link_vectors)
+    return Replay(Status(status), cycles, step_at, link_vectors)
 
 
 def _require_flows(netlist: Netlist) -> None:

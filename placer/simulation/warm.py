@@ -23,10 +23,28 @@ import numpy as np
 from placer.base import FloatArray
 from placer.fabric import Fabric, SiteKind, window_vectors
 from placer.netlist import Flow, Netlist
-from placer.simulation.queues import output_capacity, sinks_of
+from placer.simulation import records as at
+from placer.simulation.records import Cells, Tables
 
 AHEAD = (2, 1)  # samples that a writer is ahead of the readers of its buffer; the first that is possible
 MAX_PASSES = 4096  # over all constraints; a path is not longer
+
+
+def sinks_of(netlist: Netlist) -> list[tuple[int, int]]:
+    """Return pairs (flow, target unit), sorted by flow."""
+    return [(f, target) for f, flow in enumerate(netlist.flows) for target in flow.targets]
+
+
+def output_capacity(fabric: Fabric, netlist: Netlist, flow: Flow) -> int:
+    """Return the vectors that an output queue holds (docs/simulator.md, "Queues of a flow")."""
+    source = netlist.units[flow.source]
+    if source.kind == SiteKind.COMPUTE:
+        release = -(-flow.tokens // source.releases)
+        in_pipeline = release * -(-source.depth_cycles * source.releases // source.cycles)
+        return max(fabric.compute.output_vectors, 2 * release) + in_pipeline
+    if source.kind == SiteKind.MEMORY:
+        return fabric.memory.output_vectors
+    return fabric.dram.prefetch_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +236,56 @@ class _Past:
         for f, flow in enumerate(self._netlist.flows):
             read[flow.source] = max(read.get(flow.source, 0), -(-state.put[f] // flow.tokens))
         return all(read[unit] <= samples for unit, samples in written.items())
+
+
+def warm_up(cells: Cells, netlist: Netlist, t: Tables, warm: WarmState) -> None:
+    """Change the empty state at the start of cycle 0 into a warm one."""
+    for number, unit in enumerate(netlist.units):
+        if unit.kind == SiteKind.COMPUTE:
+            handle, fired = t["units"].handles[number], warm.fired[number]
+            cells[handle + at.UNIT_FIRING] = fired
+            cells[handle + at.UNIT_RELEASE_REST] = fired * unit.releases % unit.firings
+            cells[handle + at.UNIT_CYCLE_REST] = fired * (unit.cycles % unit.firings) % unit.firings
+    flow_samples, sink_samples = _warm_flows(cells, netlist, t, warm), _warm_sinks(cells, netlist, t, warm)
+    for number, unit in enumerate(netlist.units):
+        if unit.kind == SiteKind.MEMORY and sink_samples[number]:
+            handle = t["units"].handles[number]
+            written = min(sink_samples[number])
+            cells[handle + at.UNIT_WRITTEN] = written
+            cells[handle + at.UNIT_FREED] = min(flow_samples[number], default=written)
+
+
+def _warm_flows(cells: Cells, netlist: Netlist, t: Tables, warm: WarmState) -> list[list[int]]:
+    """Fill output queues; returns per unit the samples that each of its output flows has read."""
+    samples: list[list[int]] = [[] for _ in netlist.units]
+    for f, flow in enumerate(netlist.flows):
+        handle, source = t["flows"].handles[f], netlist.units[flow.source]
+        first, end = int(cells[handle + at.FLOW_QUEUE]), int(cells[handle + at.FLOW_QUEUE_END])
+        cells[handle + at.COUNT] = warm.queued[f]
+        cells[handle + at.FLOW_TAIL] = first + warm.queued[f] % (end - first)
+        if source.kind == SiteKind.COMPUTE:
+            releases = warm.fired[flow.source] * source.releases // source.firings
+            cells[handle + at.FLOW_REST] = releases * flow.tokens % source.releases
+        else:
+            sample, token = divmod(warm.put[f], flow.tokens)
+            cells[handle + at.FLOW_SAMPLE], cells[handle + at.FLOW_TOKEN] = sample, token
+            samples[flow.source].append(sample)
+    return samples
+
+
+def _warm_sinks(cells: Cells, netlist: Netlist, t: Tables, warm: WarmState) -> list[list[int]]:
+    """Fill input queues; returns per unit the samples that each of its input flows has written."""
+    samples: list[list[int]] = [[] for _ in netlist.units]
+    for s, (f, target) in enumerate(sinks_of(netlist)):
+        handle, unit, tokens = t["sinks"].handles[s], netlist.units[target], netlist.flows[f].tokens
+        cells[handle + at.SINK_ARRIVED] = warm.arrived[s]
+        cells[handle + at.SINK_CREDITS] -= warm.arrived[s]
+        if cells[handle + at.SINK_CREDITS] == 0:
+            cells[t["flows"].handles[f] + at.FLOW_SINKS_WITHOUT_CREDIT] += 1
+        if unit.kind == SiteKind.COMPUTE:
+            cells[handle + at.SINK_REST] = -tokens * warm.fired[target] % unit.firings
+        else:
+            sample, token = divmod(warm.taken[s], tokens)
+            cells[handle + at.SINK_SAMPLE], cells[handle + at.SINK_TOKEN] = sample, token
+            samples[target].append(sample)
+    return samples

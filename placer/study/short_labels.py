@@ -21,7 +21,7 @@ from placer.fabric import Fabric
 from placer.graph.workloads import ModelSpec, build
 from placer.netlist import Netlist
 from placer.netlist.lowering import lower_sections
-from placer.simulation import Status, label_limits, simulate_short, simulate_stack
+from placer.simulation import LONG_SAMPLE_CYCLES, Status, label_limits, simulate_short, simulate_stack
 
 NUM_RANDOM = 2  # placements per netlist
 EFFORTS = (0.003, 0.01, 0.05, 0.1, 0.2, 0.2)  # of its anneals
@@ -95,7 +95,8 @@ def section_labels(fabric: Fabric, models: Sequence[str], seed: int) -> Iterator
     """Yield labels of each section of one layer of the networks."""
     for model in models:
         for section in lower_sections(fabric, build(ModelSpec(model, 1))):
-            yield measure_short(fabric, section.netlist, model, seed)
+            is_long = section.netlist.bound_cycles >= LONG_SAMPLE_CYCLES
+            yield measure_short(fabric, section.netlist, model if is_long else f"{model}, short samples", seed)
 
 
 SHORT_HEADER = [

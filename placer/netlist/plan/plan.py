@@ -165,7 +165,8 @@ def graph_fingerprint(graph: DataflowGraph) -> str:
 
 def fabric_key(fabric: Fabric) -> str:
     """Return the name of a fabric with a hash of its hardware; a plan carries it."""
-    hardware = {name: value for name, value in asdict(fabric).items() if name not in _NOT_HARDWARE}
+    values = asdict(fabric).items()
+    hardware = {name: value for name, value in values if name not in _NOT_HARDWARE and value is not None}
     text = json.dumps(hardware, sort_keys=True)
     return f"{fabric.name}:{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 

@@ -6,16 +6,16 @@ from collections import deque
 from dataclasses import dataclass
 
 from placer.decision import Decisions
-from placer.fabric import Fabric, SiteKind
+from placer.fabric import FULL_PACE, Fabric, SiteKind, pace_of
 from placer.netlist import Flow, Netlist, Unit
-from placer.simulation.reference.units import Delayed, Inlet, Outlet, ceil_div, round_robin
+from placer.simulation.reference.units import Delayed, Inlet, Outlet, ceil_div
 
 
 @dataclass(eq=False, slots=True)
 class Route:
     """The way of a flow through the network."""
 
-    channel: int
+    channels: dict[int, int]  # by link
     inject_link: int
     next_links: dict[int, list[int]]  # inject or mesh link -> links that continue from it
     outlet: Outlet
@@ -48,6 +48,7 @@ class Request:
     link: int
     route: Route
     fifo: Fifo | None
+    turn: int  # by which round robin goes: flow id, or number of the FIFO
 
 
 class Network:
@@ -57,42 +58,59 @@ class Network:
         self.link_cycles: list[int] = fabric.topology.link_cycles.tolist()
         self.link_width: list[int] = fabric.topology.link_width.tolist()
         self.fifo_vectors = fabric.link.fifo_vectors
+        self.num_mesh_links = fabric.topology.num_mesh_links
+        self.num_channels = fabric.link.channels
+        self.cores = fabric.cores
+        self.mesh_pace = FULL_PACE
+        if self.cores is not None:
+            rate = self.cores.link_bytes_per_cycle / fabric.link.vectors_per_cycle
+            self.mesh_pace = pace_of(rate, fabric.vector_bytes)
         self.routes = routes
         self.fifos: dict[tuple[int, int], Fifo] = {  # by inject or mesh link, and channel
-            (link, route.channel): deque() for route in routes for link in route.next_links
+            (link, route.channels[link]): deque() for route in routes for link in route.next_links
         }
         self.last_winner = [-1] * fabric.topology.num_links
         self.link_vectors = [0] * fabric.topology.num_links
 
     def choose(self, t: int) -> list[Request]:
         """Return the requests that are granted now, in the order of granting at every link."""
-        requests = [Request(r.inject_link, r, None) for r in self.routes if r.can_inject(t)]
-        for fifo in self.fifos.values():
+        requests = [Request(r.inject_link, r, None, r.outlet.flow_id) for r in self.routes if r.can_inject(t)]
+        for (before, channel), fifo in self.fifos.items():
             if fifo and fifo[0].visible_at <= t:
                 head = fifo[0]
-                requests += [Request(link, head.route, fifo) for link in head.still_to_send]
+                number = before * self.num_channels + channel
+                turn = head.route.outlet.flow_id if self.cores is None else number
+                requests += [Request(link, head.route, fifo, turn) for link in head.still_to_send]
+        if self.is_paused(t):
+            requests = [request for request in requests if request.link >= self.num_mesh_links]
         by_link: dict[int, list[Request]] = {}
         for request in requests:
             by_link.setdefault(request.link, []).append(request)
         return [grant for link in by_link for grant in self.arbitrate(link, by_link[link])]
 
+    def is_paused(self, t: int) -> bool:
+        """Say whether links between switches grant nothing in cycle t, since their rate is no whole vector."""
+        return (t + 1) * self.mesh_pace // FULL_PACE == t * self.mesh_pace // FULL_PACE
+
     def arbitrate(self, link: int, requests: list[Request]) -> list[Request]:
         granted: list[Request] = []
-        waiting = {request.route.outlet: request for request in requests}
+        waiting = list(requests)
         last_winner = self.last_winner[link]
         for _ in range(self.link_width[link]):
-            eligible = [o for o in waiting if self.has_room(waiting[o], granted)]
-            winner = round_robin(eligible, last_winner)
-            if winner:
-                granted.append(waiting.pop(winner))
-                last_winner = winner.flow_id
+            eligible = [request for request in waiting if self.has_room(request, granted)]
+            if eligible:
+                winner = min(eligible, key=lambda request: (request.turn <= last_winner, request.turn))
+                waiting.remove(winner)
+                granted.append(winner)
+                last_winner = winner.turn
         return granted
 
     def has_room(self, request: Request, granted: list[Request]) -> bool:
-        link, channel = request.link, request.route.channel
+        link = request.link
         if link in request.route.inlets:  # input queues have room for what has a credit
             return True
-        sent_now = sum(grant.route.channel == channel for grant in granted)
+        channel = request.route.channels[link]
+        sent_now = sum(grant.route.channels[link] == channel for grant in granted)
         occupancy = len(self.fifos[link, channel]) + sent_now
         return occupancy < self.fifo_vectors + self.link_cycles[link]
 
@@ -114,7 +132,7 @@ class Network:
 
     def send(self, t: int, grant: Request) -> None:
         link, route = grant.link, grant.route
-        self.last_winner[link] = route.outlet.flow_id
+        self.last_winner[link] = grant.turn
         self.link_vectors[link] += 1
         arrival = t + self.link_cycles[link]
         if link in route.inlets:
@@ -122,7 +140,7 @@ class Network:
                 inlet.queue.on_way.append(arrival)
         else:
             vector = Vector(route, arrival, list(route.next_links[link]))
-            self.fifos[link, route.channel].append(vector)
+            self.fifos[link, route.channels[link]].append(vector)
 
 
 def build_route(fabric: Fabric, netlist: Netlist, decisions: Decisions, flow_id: int) -> Route:
@@ -148,8 +166,20 @@ def build_route(fabric: Fabric, netlist: Netlist, decisions: Decisions, flow_id:
         capacity=_output_capacity(fabric, netlist.units[flow.source], flow),
         read_cycles=flow.read_cycles,
     )
-    channel = int(decisions.channels[0, flow_id])
-    return Route(channel, links[0], _next_links(links, parents), outlet, inlets)
+    return Route(_channels(fabric, decisions, flow_id), links[0], _next_links(links, parents), outlet, inlets)
+
+
+def _channels(fabric: Fabric, decisions: Decisions, flow_id: int) -> dict[int, int]:
+    """Return the channel of a flow on each of its links: another one behind the date line of a ring."""
+    links, parents = (nodes.tolist() for nodes in decisions.route(flow_id))
+    channel, topology = int(decisions.channels[0, flow_id]), fabric.topology
+    channels: dict[int, int] = {}
+    for link, parent in zip(links, parents, strict=True):
+        before = links[parent] if parent >= 0 else -1
+        stays = before >= 0 and topology.link_direction[before] == topology.link_direction[link]
+        is_behind = bool(topology.link_crosses[link]) or (stays and channels[before] != channel)
+        channels[link] = channel + fabric.link.channels // 2 if is_behind else channel
+    return channels
 
 
 def _next_links(links: list[int], parents: list[int]) -> dict[int, list[int]]:

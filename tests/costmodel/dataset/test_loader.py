@@ -7,7 +7,6 @@ import json
 import pickle
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

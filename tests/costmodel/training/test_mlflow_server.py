@@ -23,7 +23,6 @@ from costmodel.dataset import Dataset
 from costmodel.inference import LearnedCost
 from costmodel.model import Model, tracking
 from costmodel.training import run
-from tests.costmodel.dataset.samples import small_fabric
 from tests.costmodel.training.tiny import settings
 
 START_SECONDS = 240

@@ -251,6 +251,7 @@ def assert_refused(done: Run, message: str, output: Path) -> None:
     [
         ("fabric.ports_per_side=0", "fabric 'small': no DRAM ports (ports_per_side=0)"),
         ("fabric=smal", "unknown choice fabric=smal; did you mean 'small'? allowed: large"),
+        ("fabric=wormhole", "fabric 'wormhole' has cores and no compute units; it is for placer.replay"),
         ("fabric=7", "Config group override must be a string or a list. Got int; write for"),
         ("workload=bert", "unknown choice workload=bert; did you mean 'bert_base'? allowed: "),
         ("workload.family=rnn", "unknown workload family 'rnn'; known: gemm, mlp, ffn, mha"),

@@ -20,8 +20,7 @@ from placer.simulation import (
     simulate_short,
     simulate_stack,
 )
-from placer.simulation.queues import sinks_of
-from placer.simulation.warm import WarmState, warm_state
+from placer.simulation.warm import WarmState, sinks_of, warm_state
 from tests.placer.lowered_cases import SMALL, netlist_of, random_decisions
 from tests.placer.random_cases import random_case
 from tests.placer.simulation.test_engine import BRIEF, assert_engines_agree
