@@ -196,7 +196,7 @@ def test_labels_of_older_files_are_full_ones(dataset: Dataset) -> None:
     with pq.ParquetWriter(dataset.folder / DECISIONS_FILE, older) as writer:
         for group in groups:
             writer.write_table(group)
-    opened = Dataset.open(dataset.folder, [small_fabric()])
+    opened = Dataset.open(dataset.folder)
     assert all((samples.labels.fidelity == 1).all() for samples in opened.each_netlist())
 
 
