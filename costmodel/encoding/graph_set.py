@@ -47,6 +47,7 @@ class GraphSet:
     end_start: LongArray  # [num_facts + 1]
     end_flow: IntArray
     end_unit: IntArray
+    hardware: SingleArray  # [num_facts, columns]
     hops_start: LongArray  # [num_decisions + 1] of end_hops
     end_hops: IntArray
     placed_start: LongArray  # [num_decisions + 1] of unit_switch and unit_stalls

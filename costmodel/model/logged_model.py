@@ -52,7 +52,7 @@ def predict_table(model: Model, table: pd.DataFrame) -> pd.DataFrame:
             decisions = parse_decision(decision, fabric, netlist)
         except InputError as error:
             raise InputError(f"row {row}: {error}") from error
-        parts.append((netlist_features(netlist), encode(fabric, netlist, decisions)))
+        parts.append((netlist_features(fabric, netlist), encode(fabric, netlist, decisions)))
     prediction = model.predict_graphs(graph_set(parts), np.arange(len(parts)))
     assert prediction.log_sigma is not None
     columns = {"throughput": prediction.throughput, "sigma": np.exp(prediction.log_sigma)}
