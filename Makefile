@@ -29,7 +29,8 @@ demo: $(STAMP)  ## everything at small size: simulate, place, dataset, train, ev
 	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
 	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 output=data/demo/place_heuristic
 	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
-	$(PYTHON) -m costmodel.train trainer=demo data=data/demo/dataset cache=data/demo/encoded output=data/demo/model
+	$(PYTHON) -m costmodel.train trainer=demo student.steps=300 data=data/demo/dataset cache=data/demo/encoded \
+		output=data/demo/model
 	$(PYTHON) -m costmodel.evaluate data=data/demo/dataset cache=data/demo/encoded max_folds=2 \
 		methods=[heuristic,calibrated,boosting,flow_demo] main=flow_demo ablations=[] seeds.graph=[0] seeds.family=[] seeds.transfer=[] \
 		seeds.random=[] output=data/demo/evaluate

@@ -22,7 +22,9 @@ from rich.console import Console
 
 from costmodel.encoding import Encoded, NetlistFeatures, encode, graph_set, make_batch, netlist_features
 from costmodel.inference import LearnedSearch, predict_encoded
+from costmodel.model import Model
 from costmodel.networks import FlowConfig, FlowNetwork, build_network
+from costmodel.training import StudentConfig
 from placer.annealing import AnnealOptions, Counts, MoveMix, Refusal, Start, anneal, random_start, start_of
 from placer.base import Cell, Table, make_folder, png, write_atomic
 from placer.bench import SAMPLE_CYCLES, seconds
@@ -39,6 +41,15 @@ NUM_DECISIONS = 24  # per netlist, as a dataset has them
 REPEATS = 7  # the best counts
 SEARCH_MOVES = 200_000  # of the search with the heuristic that comes before
 NUM_MOVES, TEMPERATURE, REACH = 2_000, 0.003, 4  # of the search with the model
+MODEL_FILE = Path("data/model/flow.pt")  # from make model
+# Scores per second in a search, one core, before there were students: commit bcac04e, two cores of an AMD EPYC
+# with AVX-512, shared with others, by CPU time.
+BEFORE = {
+    "gemm": 5371, "mlp": 4483, "ffn": 5453, "mha": 4501,
+    "bert_large-layers1-sequence128.0": 1047, "bert_large-layers1-sequence128.1": 505,
+    "bert_large-layers1-sequence128.2": 968, "bert_large-layers1-sequence128.3": 1203,
+    "bert_large-layers1-sequence128.4": 1154, "bert_large-layers1-sequence128.5": 741,
+}  # fmt: skip
 
 Rows = list[tuple[Cell, ...]]
 
@@ -66,8 +77,11 @@ def bench_decisions(fabric: Fabric, console: Console) -> None:
 
 
 def bench_scores(fabric: Fabric, console: Console, workers: Executor) -> None:
-    """Print scores per second, one decision at a time: by DGL, compiled, in a search, in two."""
-    network, rows = _network(), Rows()
+    """Print scores per second, one decision at a time: by DGL, compiled, in a search, in two.
+
+    A search accepts as its model says, so its speed is that of a trained one, if there is one.
+    """
+    (network, student), rows = _taught(), Rows()
     for family in FAMILIES:
         netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
         start, decisions = _improved(fabric, netlist)
@@ -78,21 +92,23 @@ def bench_scores(fabric: Fabric, console: Console, workers: Executor) -> None:
             by_dgl = 1 / min(seconds(partial(network, batch)) for _ in range(REPEATS))
         whole = partial(predict_encoded, [network], features, encoded)
         compiled = NUM_DECISIONS / min(seconds(whole) for _ in range(REPEATS))
-        search = _search_rate(fabric, netlist, network, start)
-        two = _rate_of_two(workers, fabric, netlist, network, start)
-        rates = (by_dgl, compiled, search, search / by_dgl, two)
+        alone = _search_rate(fabric, netlist, network, None, start)
+        search = _search_rate(fabric, netlist, network, student, start)
+        two = _rate_of_two(workers, fabric, netlist, network, student, start)
+        rates = (by_dgl, compiled, BEFORE[family], alone, search, search / by_dgl, two)
         rows.append((family, *_size(netlist), *(f"{rate:.0f}" for rate in rates)))
     header = (
-        "family", "units", "flows", "DGL, forward", "compiled", "in a search", "search / DGL",
-        "two searches",
+        "family", "units", "flows", "DGL, forward", "compiled", "search, before", "model alone",
+        "with student", "search / DGL", "two searches",
     )  # fmt: skip
-    title = f"scores per second on {fabric.name}, one at a time, one core; the last on two"
+    kind = f"{MODEL_FILE}" if MODEL_FILE.exists() else f"untrained: there is no {MODEL_FILE}"
+    title = f"scores per second on {fabric.name}, one at a time, one core; the last on two ({kind})"
     console.print(Table(header, rows, title).screen())
 
 
 def bench_sizes(console: Console) -> Figure:
     """Print and draw the time per score in a search by size, up to sections of BERT large."""
-    network, rows, points = _network(), Rows(), []
+    (network, student), rows, points = _taught(), Rows(), []
     fabrics = [load_fabric(name) for name in ("small", "plasticine", "large")]
     cases = [
         (fabric, draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0))
@@ -103,13 +119,17 @@ def bench_sizes(console: Console) -> Figure:
     cases += [(fabrics[-1], section.netlist) for section in lower_sections(fabrics[-1], graph)]
     for fabric, netlist in cases:
         start, decisions = _improved(fabric, netlist)
-        rate = _search_rate(fabric, netlist, network, start)
+        rate = _search_rate(fabric, netlist, network, None, start)
+        taught = _search_rate(fabric, netlist, network, student, start)
         num_visits = len(decisions[0].links)
-        times = (rate, 1e6 / rate, 1e9 / rate / num_visits)
+        times = (rate, taught, 1e6 / rate, 1e9 / rate / num_visits)
         name, told = f"{netlist.name}, {fabric.name}", (f"{time:.0f}" for time in times)
-        rows.append((name, *_size(netlist), num_visits, *told))
+        rows.append((name, *_size(netlist), num_visits, str(BEFORE.get(netlist.name, "")), *told))
         points.append((num_visits, 1e6 / rate))
-    header = ("netlist", "units", "flows", "visits", "scores/s", "us per score", "ns per visit")
+    header = (
+        "netlist", "units", "flows", "visits", "before", "scores/s", "with student", "us per score",
+        "ns per visit",
+    )  # fmt: skip
     console.print(Table(header, rows, "score in a search by size, one core").screen())
     return draw_sizes(points)
 
@@ -145,10 +165,24 @@ def _improved(fabric: Fabric, netlist: Netlist) -> tuple[Start, Decisions]:
     return start_of(fabric, found, is_allowed), Decisions.concatenate([found] * NUM_DECISIONS)
 
 
-def _search_rate(fabric: Fabric, netlist: Netlist, network: FlowNetwork, start: Start) -> float:
-    """Return predictions per second in a search with the settings of `cost=learned`."""
-    search = LearnedSearch([network], fabric, netlist, start, MoveMix().cumulated(), seed=0)
-    search.run(20, TEMPERATURE, REACH, Counts())
+def _taught() -> tuple[FlowNetwork, FlowNetwork]:
+    """Return the default model and its student, or untrained ones of the same size."""
+    if MODEL_FILE.exists():
+        model = Model.load(MODEL_FILE)
+        if isinstance(model.network, FlowNetwork) and model.student is not None:
+            return model.network.eval(), model.student.eval()
+    student = build_network(StudentConfig().network(FlowConfig()), seed=0).eval()
+    assert isinstance(student, FlowNetwork)
+    return _network(), student
+
+
+def _search_rate(
+    fabric: Fabric, netlist: Netlist, network: FlowNetwork, student: FlowNetwork | None, start: Start
+) -> float:
+    """Return moves that are scored per second in a search with the settings of `cost=learned`."""
+    students = [] if student is None else [student]
+    search = LearnedSearch([network], fabric, netlist, start, MoveMix().cumulated(), seed=0, students=students)
+    search.run(100, TEMPERATURE, REACH, Counts())
     counts = Counts()
     spent = seconds(lambda: search.run(NUM_MOVES, TEMPERATURE, REACH, counts))
     return float((counts.accepted.sum() + counts.refused[:, Refusal.COST].sum()) / spent)

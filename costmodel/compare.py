@@ -21,7 +21,7 @@ class Recipe:
     """A method as `recipes` describe it."""
 
     overrides: tuple[str, ...]  # of conf/place.yaml
-    time_factor: float = 1.0
+    time_factor: float | None = 1.0
     max_seeds: int | None = None
 
     def method(self) -> PlacingMethod:

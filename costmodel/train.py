@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 import costmodel.wafer  # noqa: F401 - makes its kind of data known
+from costmodel.inference import add_student
 from costmodel.training import RunConfig, RunResult, run
 from placer.base import Cell, Table, make_console, number
 from placer.base.config import run_command, to_dataclass
@@ -26,7 +27,10 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(RunConfig, config)
     console = make_console()
     try:
-        result = run(settings, show_progress=console.is_terminal)
+        result = run(
+            settings, show_progress=console.is_terminal,
+            finish=lambda model, train: add_student(model, train, settings.student, settings.seed),
+        )  # fmt: skip
     except KeyboardInterrupt:
         sys.stderr.write("the same command goes on after the last finished epoch\n")
         raise
@@ -44,6 +48,11 @@ def show(console: Console, result: RunResult) -> None:
             rows.append((part, scores.num_decisions, scores.num_graphs, *values))
     console.print(Table(("part", "decisions", "netlists", *_COLUMNS), rows).screen())
     console.print(f"{len(result.epochs)} epochs, validation loss {result.validation_loss:.5f}")
+    if (told := result.model.origin.get("student")) is not None:
+        console.print(
+            f"the student orders neighbours as the model does with Spearman {number(told['spearman'], 3)} on "
+            f"{told['judged_by']} unseen netlists, worst {number(told['worst'], 3)}"
+        )
 
 
 if __name__ == "__main__":

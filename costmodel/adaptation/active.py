@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 from costmodel.adaptation.liked import SearchConfig, SearchJob, search_netlist
 from costmodel.dataset import Dataset, Found, NetlistSamples, Origin, extend_dataset, label
 from costmodel.evaluation.comparison import Case, Models, Unseen
-from costmodel.inference import LearnedCost
+from costmodel.inference import LearnedCost, add_student
 from costmodel.model import Model, Selection, Tracker, TrackingConfig, open_labelled
-from costmodel.training import LossConfig, TrainConfig, TrainerConfig, fit
+from costmodel.training import LossConfig, StudentConfig, TrainConfig, TrainerConfig, fit
 from placer.base import Count, FloatArray, InputError, LongArray, Picture, Table, Within, write_report
 from placer.base.workers import Workers
 from placer.simulation import Outcome
@@ -47,6 +47,7 @@ class ImproveConfig(Workers):
     search: SearchConfig
     loss: LossConfig
     trainer: TrainerConfig
+    student: StudentConfig
     seed: int
     output: Path
     tracking: TrackingConfig
@@ -147,6 +148,7 @@ def _tune(config: ImproveConfig, model: Model, targets: list[Target], number: in
         Selection(data, ids), learning, config.seed, folder / "checkpoints",
         start=model, show_progress=True,
     )  # fmt: skip
+    tuned = add_student(tuned, Selection(data, ids), config.student, config.seed)
     tuned.save(folder / "model.pt")
     return tuned
 

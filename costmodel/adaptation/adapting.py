@@ -20,9 +20,10 @@ from costmodel.base import score_predictions
 from costmodel.baselines import CalibratedHeuristic
 from costmodel.dataset import SplitKind
 from costmodel.evaluation import Predictor, Spread
+from costmodel.inference import add_student
 from costmodel.model import Model, Selection, open_labelled
 from costmodel.networks import FlowConfig, NetworkConfig
-from costmodel.training import LossConfig, TrainConfig, TrainerConfig, fit
+from costmodel.training import LossConfig, StudentConfig, TrainConfig, TrainerConfig, fit
 from placer.base import (
     Fill,
     InputError,
@@ -62,6 +63,7 @@ class AdaptConfig(Settings):
     loss: LossConfig
     trainer: TrainerConfig
     scratch_trainer: TrainerConfig
+    student: StudentConfig  # of the models that are saved
     output: Path
 
     def network(self, old: Model) -> NetworkConfig:
@@ -123,7 +125,7 @@ def adapt(config: AdaptConfig, on_training: Callable[[str], None]) -> Iterator[A
                 start = old if kind == "tuned" else None
                 model, seconds = _train(config, network, some, seed, name, start)
                 if seed == config.seeds[0]:
-                    model.save(config.output / f"{name}.pt")
+                    add_student(model, some, config.student, seed).save(config.output / f"{name}.pt")
                 yield _judge(name, seed, len(some), model, test, seconds)
 
 

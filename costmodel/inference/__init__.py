@@ -4,3 +4,4 @@ from costmodel.inference.full import Room, open_pass, predict_all, predict_encod
 from costmodel.inference.learned import LearnedChoice, LearnedCost
 from costmodel.inference.rounds import tell_units
 from costmodel.inference.search import LearnedSearch
+from costmodel.inference.student import add_student

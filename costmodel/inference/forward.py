@@ -1,9 +1,9 @@
 """The prediction after a change of some routes: what the change touches is worked out again.
 
-1. Write new routes to the other side of some flows, list these in `scratch.changed`, and call
+1. Write new routes to the other side of some flows, list these in `routes.changed`, and call
    `turn_routes`.
 2. `predict` gives log throughput and log sigma of the decision as it is now.
-3. To take the change back, call `turn_back`. To keep it, do nothing.
+3. To take the change back, call `turn_routes_back` and `turn_back`. To keep it, do nothing.
 """
 
 from __future__ import annotations
@@ -16,46 +16,47 @@ from numpy.typing import NDArray
 from costmodel.inference.lanes import exchange_lanes, tell_lanes
 from costmodel.inference.layers import head_of_row, layer_of_row
 from costmodel.inference.rounds import exchange_flows, exchange_units
-from costmodel.inference.state import Inference
+from costmodel.inference.state import Inference, Routes, Rows
 from costmodel.inference.vectors import PART, add, dense, larger, load, multiply_add, splat, store
 from costmodel.networks import SHARPNESS
-from placer.base import IntArray, SingleArray, hot_loop, inlined, internal
+from placer.base import IntArray, SingleArray, inlined, internal
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _SHARPNESS = float(SHARPNESS)
 
 
 @inlined
-def turn_routes(net: Inference) -> None:
+def turn_routes(routes: Routes) -> None:
     """Let the other side of the listed flows count from now on."""
-    routes, scratch = net.routes, net.scratch
-    scratch.is_changed[:] = 0
-    scratch.on_route[:] = 0
-    scratch.on_route_link[:] = 0
-    scratch.more_visits[:] = 0
-    for entry in range(scratch.num_changed[0]):
-        flow = scratch.changed[entry]
-        scratch.is_changed[flow] = 1
+    routes.on_route[:] = 0
+    routes.on_route_link[:] = 0
+    routes.more_visits[:] = 0
+    for entry in range(routes.num_changed[0]):
+        flow = routes.changed[entry]
         routes.side[flow] = 1 - routes.side[flow]
         for old in range(2):
             side, start = routes.side[flow] ^ old, routes.start[flow]
             for visit in range(start, start + routes.size[side, flow]):
                 lane = routes.lane[side, visit]
-                scratch.on_route[lane] = 1
-                scratch.on_route_link[routes.lane_link[lane]] = 1
-                scratch.more_visits[lane] += 1 - 2 * old
+                routes.on_route[lane] = 1
+                routes.on_route_link[routes.lane_link[lane]] = 1
+                routes.more_visits[lane] += 1 - 2 * old
     for lane in range(len(routes.visits)):
-        routes.visits[lane] += scratch.more_visits[lane]
+        routes.visits[lane] += routes.more_visits[lane]
 
 
-@hot_loop
-def turn_back(net: Inference) -> None:
-    """Make everything as it was before `turn_routes`."""
-    routes, rows, scratch = net.routes, net.rows, net.scratch
+@inlined
+def turn_routes_back(routes: Routes) -> None:
+    """Make the routes as they were before `turn_routes`."""
     for lane in range(len(routes.visits)):
-        routes.visits[lane] -= scratch.more_visits[lane]
-    for entry in range(scratch.num_changed[0]):
-        routes.side[scratch.changed[entry]] ^= 1
+        routes.visits[lane] -= routes.more_visits[lane]
+    for entry in range(routes.num_changed[0]):
+        routes.side[routes.changed[entry]] ^= 1
+
+
+@inlined
+def turn_back(rows: Rows) -> None:
+    """Make what a network knows as it was before `predict`."""
     members, levels, _ = rows.num.shape
     for member in range(members):
         for level in range(levels):
@@ -69,16 +70,16 @@ def turn_back(net: Inference) -> None:
 
 
 @internal
-def predict(net: Inference, tolerance: float, result: NDArray[np.float64]) -> None:
+def predict(net: Inference, result: NDArray[np.float64]) -> None:
     """Write log throughput and log sigma of each member to `result` [M, 2]."""
     rows = net.rows
     members, levels, _ = rows.num.shape
     for member in range(members):
         _first_level(net, member)
         for level in range(1, levels):
-            exchange_lanes(net, member, level, tolerance)
-            exchange_flows(net, member, level, tolerance)
-            exchange_units(net, member, level, tolerance)
+            exchange_lanes(net, member, level)
+            exchange_flows(net, member, level)
+            exchange_units(net, member, level)
         _pool_all(net, member)
         _read_out(net, member, result)
 
@@ -90,11 +91,11 @@ def _first_level(net: Inference, member: int) -> None:
     _first_lanes(net, member)
     hops_of, near = weights.first_hops[member], weights.first_near[member]
     static, x = rows.flow_static[member], scratch.x
-    wide, num = rows.flow.shape[3] // PART, scratch.num_changed[0]
+    wide, num = rows.flow.shape[3] // PART, routes.num_changed[0]
     scratch.new_flow[0, :] = 0
     scratch.new_unit[0, :] = 0
     for entry in range(num):
-        flow = scratch.changed[entry]
+        flow = routes.changed[entry]
         scratch.new_flow[0, flow] = 1
         side = routes.side[flow]
         farthest, nearness = 0, _ZERO
@@ -127,7 +128,7 @@ def _first_lanes(net: Inference, member: int) -> None:
     kinds, sharing, first = weights.lane_kind[member], weights.lane_sharing[member], 0
     num = 0
     for lane in range(len(routes.visits)):
-        is_new = scratch.more_visits[lane] != 0 and routes.visits[lane] > 0
+        is_new = routes.more_visits[lane] != 0 and routes.visits[lane] > 0
         scratch.new_lane[0, lane] = is_new
         if not is_new:
             continue
@@ -168,24 +169,19 @@ def _pool(
     first: int,
 ) -> None:  # fmt: skip
     """Write from part `first` of `pooled` on; with gaps, rows without visits do not count."""
-    num_parts, num = rows.shape[1] // PART, 0
-    for part in range(2 * num_parts):
-        store(pooled, 0, first + part, splat(_ZERO))
-    for node in range(len(side)):
-        if has_gaps and visits[node] == 0:
-            continue
-        row = 2 * node + side[node]
-        for part in range(num_parts):
-            value = load(rows, row, part)
-            store(pooled, 0, first + part, add(load(pooled, 0, first + part), value))
-            place = first + num_parts + part
-            largest = value if num == 0 else larger(load(pooled, 0, place), value)
-            store(pooled, 0, place, largest)
-        num += 1
-    share = splat(np.float32(1.0 / max(1, num)))
+    num_parts = rows.shape[1] // PART
     for part in range(num_parts):
-        mean = multiply_add(load(pooled, 0, first + part), share, splat(_ZERO))
-        store(pooled, 0, first + part, mean)
+        num, sums, largest = 0, splat(_ZERO), splat(_ZERO)
+        for node in range(len(side)):
+            if has_gaps and visits[node] == 0:
+                continue
+            value = load(rows, 2 * node + side[node], part)
+            sums = add(sums, value)
+            largest = value if num == 0 else larger(largest, value)
+            num += 1
+        share = splat(np.float32(1.0 / max(1, num)))
+        store(pooled, 0, first + part, multiply_add(sums, share, splat(_ZERO)))
+        store(pooled, 0, first + num_parts + part, largest)
 
 
 @internal

@@ -52,8 +52,8 @@ def open_pass(networks: Sequence[FlowNetwork], features: NetlistFeatures, room: 
     lanes, starts = np.zeros(room.num_lanes, np.int32), np.zeros(len(features.flow), np.int64)
     ends = features.flow_source, features.end_flow, features.end_unit
     flows = connect(*ends, np.zeros_like(starts), len(features.unit))  # tokens do not matter
-    routes = empty_routes(lanes, lanes.copy(), starts, room.num_visits, len(features.end_unit))
-    net = open_inference(networks, features, flows, routes, room.num_links, room.max_hops)
+    routes = empty_routes(lanes, lanes.copy(), room.num_links, starts, room.num_visits, len(features.end_unit))
+    net = open_inference(networks, features, flows, routes, room.max_hops)
     tell_units(net)
     return net
 
@@ -72,7 +72,7 @@ def predict_all(
     result: FloatArray,
 ) -> None:
     """Predict decisions one after the other; `Encoded` explains the arrays."""
-    routes, scratch = net.routes, net.scratch
+    routes = net.routes
     num_flows = len(routes.start)
     for d in range(len(end_hops)):
         routes.visits[:] = 0
@@ -90,7 +90,7 @@ def predict_all(
         for end in range(end_hops.shape[1]):
             routes.hops[1, end] = end_hops[d, end]
         for flow in range(num_flows):
-            scratch.changed[flow] = flow
-        scratch.num_changed[0] = num_flows
-        turn_routes(net)
-        predict(net, 0.0, result[d])
+            routes.changed[flow] = flow
+        routes.num_changed[0] = num_flows
+        turn_routes(routes)
+        predict(net, result[d])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.inference.layers import is_near, normalise
+from costmodel.inference.layers import normalise
 from costmodel.inference.state import Inference
 from costmodel.inference.vectors import PART, add, dense, larger, load, splat, store
 from placer.base import inlined, internal
@@ -20,16 +20,16 @@ def _mark_lanes(net: Inference, level: int) -> None:
     here, was = scratch.new_lane[level & 1], scratch.new_lane[1 - (level & 1)]
     new_flow, new_link = scratch.new_flow[1 - (level & 1)], scratch.new_link
     for lane in range(len(here)):
-        here[lane] = was[lane] | scratch.on_route[lane]
+        here[lane] = was[lane] | routes.on_route[lane]
     for link in range(len(new_link)):
-        new_link[link] = scratch.on_route_link[link]
+        new_link[link] = routes.on_route_link[link]
     # Without branches but for the loops: whether a lane is new is hard to foretell.
     for flow in range(len(routes.start)):
         side, start, is_new = routes.side[flow], routes.start[flow], new_flow[flow]
-        for visit in range(start, start + routes.size[side, flow]):
-            new_link[routes.lane_link[routes.lane[side, visit]]] |= is_new  # so all of its lanes
+        new_link[routes.lane_link[routes.lane[side, start]]] |= is_new  # so all of its lanes
         for visit in range(start + 1, start + routes.size[side, flow]):  # the first has none before
             lane, before = routes.lane[side, visit], routes.before[side, visit]
+            new_link[routes.lane_link[lane]] |= is_new
             here[lane] |= was[before]
             here[before] |= was[lane]
     for lane in range(len(here)):
@@ -79,7 +79,7 @@ def _sum_lanes(net: Inference, member: int, level: int, num_lanes: int) -> None:
 
 
 @internal
-def exchange_lanes(net: Inference, member: int, level: int, tolerance: float) -> None:
+def exchange_lanes(net: Inference, member: int, level: int) -> None:
     """Take lanes from level - 1 to `level`: h <- norm(h + relu(V h + messages))."""
     weights, routes, rows, scratch = net.weights, net.routes, net.rows, net.scratch
     _mark_lanes(net, level)
@@ -94,7 +94,7 @@ def exchange_lanes(net: Inference, member: int, level: int, tolerance: float) ->
     _sum_lanes(net, member, level, num)
     before, here = rows.lane[member, level - 1], rows.lane[member, level]
     side_before, side_here = rows.lane_side[member, level - 1], rows.lane_side[member, level]
-    norm, lane_sum, kept = weights.lane_norm[member, level - 1], scratch.lane_sum, 0
+    norm, lane_sum = weights.lane_norm[member, level - 1], scratch.lane_sum
     for entry in range(num):
         lane = listed[entry]
         link, old = routes.lane_link[lane], 2 * lane + side_before[lane]
@@ -103,15 +103,11 @@ def exchange_lanes(net: Inference, member: int, level: int, tolerance: float) ->
             store(lane_sum, lane, part, add(load(before, old, part), larger(splat(_ZERO), told)))
         row = 2 * lane + 1 - side_here[lane]
         normalise(lane_sum, lane, norm, weights.lane_width, here, row)
-        if tolerance > 0 and not scratch.on_route[lane] and is_near(here, row, row ^ 1, weights.lane_width, tolerance):
-            new[lane] = 0
-            continue
         side_here[lane] = 1 - side_here[lane]
-        listed[kept], scratch.lane_ids[kept] = lane, row
-        kept += 1
-    rows.num[member, level, _LANES] = kept
+        scratch.lane_ids[entry] = row
+    rows.num[member, level, _LANES] = num
     if level < rows.lane_tell.shape[1]:
-        tell_lanes(net, member, level, kept)
+        tell_lanes(net, member, level, num)
 
 
 @inlined

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from costmodel.inference.vectors import PART, add, larger, load, multiply_add, splat, store, subtract, total
+from costmodel.inference.vectors import PART, add, larger, load, multiply_add, splat, store, total
 from placer.base import SingleArray, inlined
 
 _EPSILON = 1e-5  # of torch's LayerNorm
@@ -33,16 +33,6 @@ def normalise(x: SingleArray, x_row: int, norm: SingleArray, width: int, y: Sing
         centred = add(load(x, x_row, part), negative_mean)
         scale = multiply_add(load(norm, 0, part), factor, nothing)
         store(y, y_row, part, multiply_add(centred, scale, load(norm, 1, part)))
-
-
-@inlined
-def is_near(rows: SingleArray, first: int, second: int, width: int, tolerance: float) -> bool:
-    """Say whether two rows differ by at most `tolerance`, root mean square."""
-    squares = splat(_ZERO)
-    for part in range(rows.shape[1] // PART):
-        difference = subtract(load(rows, first, part), load(rows, second, part))
-        squares = multiply_add(difference, difference, squares)
-    return bool(total(squares) <= tolerance * tolerance * width)
 
 
 @inlined

@@ -45,24 +45,24 @@ class LearnedCost:
     deviations between the models: a search does not go where they disagree.
     """
 
-    def __init__(self, fabric: Fabric, *models: Model, pessimism: float = 0.0, tolerance: float = 0.0) -> None:
-        """Take the models; a `tolerance` above 0 makes searches approximate (docs/inference.md).
+    def __init__(self, fabric: Fabric, *models: Model, pessimism: float = 0.0, student: bool = True) -> None:
+        """Take the models; with `student`, searches ask their students first, if all have one.
 
         Raises InputError when a model was trained on one fabric with other rates, or on mappings.
         """
         if not models:
             raise InputError("a learned cost needs at least one model")
-        for name, value in (("pessimism", pessimism), ("tolerance", tolerance)):
-            if not 0 <= value < np.inf:
-                raise InputError(f"{name}={value}; allowed: 0 or more")
+        if not 0 <= pessimism < np.inf:
+            raise InputError(f"pessimism={pessimism}; allowed: 0 or more")
         if pessimism > 0 and len(models) == 1:
             raise InputError(f"pessimism={pessimism} needs several models that can disagree")
         for model in models:
             model.require_features(FABRIC_FEATURES)
             _require_same_hardware(fabric, model)
         self.fabric, self.models = fabric, models
-        self.pessimism, self.tolerance = pessimism, tolerance
+        self.pessimism = pessimism
         self._networks = _compiled_networks(models)
+        self._students = _students(models) if student else []
         self._last: tuple[Netlist, NetlistFeatures] | None = None  # a search asks for one netlist
 
     @classmethod
@@ -71,7 +71,7 @@ class LearnedCost:
         location: str | Path | Sequence[str | Path],
         fabric: Fabric | None = None,
         pessimism: float = 0.0,
-        tolerance: float = 0.0,
+        student: bool = True,
         tracking: str | None = None,
     ) -> LearnedCost:
         """Return the learned cost of a model file or an MLflow URI (`open_model`), or of several of them.
@@ -87,7 +87,7 @@ class LearnedCost:
         if fabric is None and "ranges" in models[0].origin["fabric"]:
             raise InputError("the model was trained on many fabrics; name the one that it is asked about")
         fabric = fabric or fabric_of(models[0].origin["fabric"])
-        return cls(fabric, *models, pessimism=pessimism, tolerance=tolerance)
+        return cls(fabric, *models, pessimism=pessimism, student=student)
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Return the predicted normalised throughput [num_decisions] in (0, 1)."""
@@ -119,7 +119,7 @@ class LearnedCost:
         """Return a search for the annealer."""
         if self._networks is None:
             return BatchedSearch(self.fabric, netlist, self, start, mix, seed)
-        return LearnedSearch(self._networks, self.fabric, netlist, start, mix, seed, self.pessimism, self.tolerance)
+        return LearnedSearch(self._networks, self.fabric, netlist, start, mix, seed, self.pessimism, self._students)
 
     def _predict(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Return log throughput and log sigma by each model [num_decisions, num_models, 2]."""
@@ -143,12 +143,12 @@ class LearnedChoice:
     model_file: Path  # or MLflow URI
     more_models: list[Path]  # that are asked as well
     pessimism: float
-    tolerance: float
+    student: bool
     tracking: str | None
 
     def model(self, fabric: Fabric, rules: Rules, seed: int) -> CostModel:
         return LearnedCost.load(
-            [self.model_file, *self.more_models], fabric, self.pessimism, self.tolerance,
+            [self.model_file, *self.more_models], fabric, self.pessimism, self.student,
             self.tracking,
         )  # fmt: skip
 
@@ -160,6 +160,13 @@ def _compiled_networks(models: Sequence[Model]) -> list[FlowNetwork] | None:
     if any(network.config != networks[0].config for network in networks):
         raise InputError("the models of an ensemble must have networks of the same configuration")
     return networks
+
+
+def _students(models: Sequence[Model]) -> list[FlowNetwork]:
+    """Return the students of all models, or none when one has none or they differ in kind."""
+    students = [model.student for model in models if model.student is not None]
+    is_complete = len(students) == len(models) and all(s.config == students[0].config for s in students)
+    return students if is_complete else []
 
 
 def _predict_by_dgl(models: Sequence[Model], features: NetlistFeatures, encoded: Encoded) -> FloatArray:

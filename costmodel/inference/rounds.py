@@ -2,15 +2,14 @@
 
 A node is worked out again when something that it reads has changed: its own row, a row that it is
 told of, or the routes. The result is that of a full pass to the last bit, since every sum is taken
-in the order of the flows. With a `tolerance` above 0, a row that changes by less (root mean square)
-stays as it was and others are not told: an approximation.
+in the order of the flows.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from costmodel.inference.layers import is_near, normalise
+from costmodel.inference.layers import normalise
 from costmodel.inference.state import Inference, Scratch
 from costmodel.inference.vectors import PART, add, dense, larger, load, splat, store
 from placer.base import IntArray, SingleArray, hot_loop, inlined, internal
@@ -68,7 +67,7 @@ def _gather_flow(net: Inference, member: int, level: int, flow: int, entry: int)
 
 
 @internal
-def exchange_flows(net: Inference, member: int, level: int, tolerance: float) -> None:
+def exchange_flows(net: Inference, member: int, level: int) -> None:
     """Take flows from level - 1 to `level`: h <- norm(h + W relu(V h + messages))."""
     weights, flows, rows, scratch = net.weights, net.flows, net.rows, net.scratch
     new, listed, num = scratch.new_flow[level & 1], rows.flows[member, level], 0
@@ -94,50 +93,43 @@ def exchange_flows(net: Inference, member: int, level: int, tolerance: float) ->
         y, order, weights.flow_out[member, number], weights.flow_out_bias[member, number],
         scratch.z, order, num,
     )  # fmt: skip
-    kept = _settle(
+    _settle(
         rows.flow[member, number], rows.flow_side[member, number], rows.flow[member, level],
         rows.flow_side[member, level], weights.flow_norm[member, number], weights.width, listed,
-        num, new, scratch, tolerance, True,
+        num, scratch,
     )  # fmt: skip
-    rows.num[member, level, _FLOWS] = kept
+    rows.num[member, level, _FLOWS] = num
     ids = scratch.ids
     dense(
         rows.flow[member, level], ids, weights.flow_to_unit[member, number],
-        weights.zeros[member], rows.flow_to_unit[member, number], ids, kept,
+        weights.zeros[member], rows.flow_to_unit[member, number], ids, num,
     )  # fmt: skip
     if level < rows.flow_to_lane.shape[1]:
         dense(
             rows.flow[member, level], ids, weights.flow_to_lane[member, level],
-            weights.zeros[member], rows.flow_to_lane[member, level], ids, kept,
+            weights.zeros[member], rows.flow_to_lane[member, level], ids, num,
         )  # fmt: skip
 
 
 @inlined
 def _settle(
     before: SingleArray, side_before: IntArray, here: SingleArray, side_here: IntArray,
-    norm: SingleArray, width: int, listed: IntArray, num: int, new: IntArray, scratch: Scratch,
-    tolerance: float, is_flow: bool,
-) -> int:  # fmt: skip
-    """Take norm(row before + z) of the listed nodes; return how many changed and stay listed."""
-    z, wide, kept = scratch.z, norm.shape[1] // PART, 0
+    norm: SingleArray, width: int, listed: IntArray, num: int, scratch: Scratch,
+) -> None:  # fmt: skip
+    """Take norm(row before + z) of the listed nodes; their new rows are in `scratch.ids`."""
+    z, wide = scratch.z, norm.shape[1] // PART
     for entry in range(num):
         node = listed[entry]
         old, row = 2 * node + side_before[node], 2 * node + 1 - side_here[node]
         for part in range(wide):
             store(z, entry, part, add(load(z, entry, part), load(before, old, part)))
         normalise(z, entry, norm, width, here, row)
-        must = tolerance <= 0 or (is_flow and scratch.is_changed[node] != 0)
-        if not must and is_near(here, row, row ^ 1, width, tolerance):
-            new[node] = 0
-            continue
         side_here[node] = 1 - side_here[node]
-        listed[kept], scratch.ids[kept] = node, row
-        kept += 1
-    return kept
+        scratch.ids[entry] = row
 
 
 @internal
-def exchange_units(net: Inference, member: int, level: int, tolerance: float) -> None:
+def exchange_units(net: Inference, member: int, level: int) -> None:
     """Take units from level - 1 to `level`: h <- norm(h + W relu(V h + messages))."""
     weights, flows, rows, scratch = net.weights, net.flows, net.rows, net.scratch
     new, was = scratch.new_unit[level & 1], scratch.new_unit[1 - (level & 1)]
@@ -174,16 +166,16 @@ def exchange_units(net: Inference, member: int, level: int, tolerance: float) ->
         y, order, weights.unit_out[member, number], weights.unit_out_bias[member, number],
         scratch.z, order, num,
     )  # fmt: skip
-    kept = _settle(
+    _settle(
         rows.unit[member, number], rows.unit_side[member, number], rows.unit[member, level],
         rows.unit_side[member, level], weights.unit_norm[member, number], weights.width, listed,
-        num, new, scratch, -1.0 if is_fresh else tolerance, False,
+        num, scratch,
     )  # fmt: skip
-    rows.num[member, level, _UNITS] = kept
+    rows.num[member, level, _UNITS] = num
     if level < rows.unit_to_flow.shape[1]:
         dense(
             rows.unit[member, level], scratch.ids, weights.unit_to_flow[member, level],
-            weights.zeros[member], rows.unit_to_flow[member, level], scratch.ids, kept,
+            weights.zeros[member], rows.unit_to_flow[member, level], scratch.ids, num,
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.encoding import netlist_features
-from costmodel.inference.forward import predict, turn_back, turn_routes
+from costmodel.inference.forward import predict, turn_back, turn_routes, turn_routes_back
 from costmodel.inference.rounds import tell_units
 from costmodel.inference.state import Inference, empty_routes, open_inference
 from costmodel.networks import FlowNetwork
@@ -56,7 +56,6 @@ class Engine(NamedTuple):
     parents: IntArray
     result: FloatArray  # [M, 2] log throughput and log sigma, by member
     pessimism: float  # deviations between the members that are taken off
-    tolerance: float  # changes of rows that are not told on, see `rounds`
     has_rules: bool  # whether predictions are what is lost of the expert's estimate
     tables: Tables  # of that estimate
     usage: Usage  # the same
@@ -70,7 +69,6 @@ def open_engine(
     sites: IntArray,
     flow_class: IntArray,
     pessimism: float = 0.0,
-    tolerance: float = 0.0,
 ) -> Engine:
     """Return an engine at a placement with dimension-ordered routes, which is priced already.
 
@@ -84,11 +82,11 @@ def open_engine(
     kind += link >= topology.num_mesh_links + topology.num_sites
     longest = topology.num_switches + np.diff(flows.target_start)  # every switch is entered once
     num_ends, num_visits = len(flows.targets), int(longest.sum())
-    routes = empty_routes(kind, link, np.cumsum(longest) - longest, num_visits, num_ends)
+    routes = empty_routes(kind, link, num_links, np.cumsum(longest) - longest, num_visits, num_ends)
     max_hops = topology.rows + topology.columns
     classes = np.array([[0], [1]], np.int32).repeat(netlist.num_flows, axis=1)
     engine = Engine(
-        net=open_inference(networks, features, flows, routes, num_links, max_hops),
+        net=open_inference(networks, features, flows, routes, max_hops),
         level=np.zeros(2),
         is_broken=np.zeros(1, np.int32),
         grid=grid,
@@ -100,19 +98,17 @@ def open_engine(
         parents=np.zeros(int(longest.max(initial=1)), np.int32),
         result=np.zeros((len(networks), 2)),
         pessimism=pessimism,
-        tolerance=tolerance,
         has_rules=networks[0].config.rules,
         tables=tables_of(fabric, netlist, Rules()),
         usage=Usage(np.zeros(num_links, np.int64), np.zeros(num_ends, np.int32)),
         ports=np.zeros((2, topology.num_sites), np.int64),
     )
     tell_units(engine.net)
-    scratch = engine.net.scratch
-    scratch.changed[:] = np.arange(netlist.num_flows)
-    scratch.num_changed[0] = netlist.num_flows
-    engine.level[:] = -price_state(engine, sites, flow_class, 0.0)
+    routes.changed[:] = np.arange(netlist.num_flows)
+    routes.num_changed[0] = netlist.num_flows
+    engine.level[0] = price_state(engine, sites, flow_class)
     require_finite(engine)
-    scratch.is_fresh[0] = 0
+    engine.net.scratch.is_fresh[0] = 0
     return engine
 
 
@@ -123,22 +119,28 @@ def require_finite(engine: Engine) -> None:
 
 
 @hot_loop
-def price_state(engine: Engine, sites: IntArray, flow_class: IntArray, tolerance: float) -> float:
-    """Return the log of the score when the flows listed in `scratch.changed` get new routes."""
-    scratch = engine.net.scratch
-    for entry in range(scratch.num_changed[0]):
-        flow = scratch.changed[entry]
+def price_state(engine: Engine, sites: IntArray, flow_class: IntArray) -> float:
+    """Return the energy, also in `level[1]`, when the flows listed in `routes.changed` get new routes."""
+    routes = engine.net.routes
+    for entry in range(routes.num_changed[0]):
+        flow = routes.changed[entry]
         _write_route(engine, sites, flow, flow_class[flow])
-    turn_routes(engine.net)
-    predict(engine.net, tolerance, engine.result)
+    turn_routes(routes)
+    predict(engine.net, engine.result)
+    energy = -_log_score(engine.result, engine.pessimism)
     if engine.has_rules:
-        log_estimate = math.log(_largest_estimate(engine, sites))
-        for member in range(len(engine.result)):
-            engine.result[member, 0] -= log_estimate
-    score = _log_score(engine.result, engine.pessimism)
-    if not math.isfinite(score):
+        energy += math.log(_largest_estimate(engine, sites))
+    if not math.isfinite(energy):
         engine.is_broken[0] = 1
-    return score
+    engine.level[1] = energy
+    return energy
+
+
+@hot_loop
+def revert_state(engine: Engine) -> None:
+    """Take back what `price_state` did."""
+    turn_routes_back(engine.net.routes)
+    turn_back(engine.net.rows)
 
 
 @inlined
@@ -209,7 +211,7 @@ class Session:
     def score(self, sites: IntArray, flow_class: IntArray) -> float:
         """Return the score of a placement; few different units and turns make it fast."""
         score = self._move(sites, flow_class)
-        turn_back(self._engine.net)
+        revert_state(self._engine)
         return score
 
     def go_to(self, sites: IntArray, flow_class: IntArray) -> float:
@@ -220,11 +222,11 @@ class Session:
 
     def _move(self, sites: IntArray, flow_class: IntArray) -> float:
         engine = self._engine
-        flows, scratch, has_moved = engine.net.flows, engine.net.scratch, sites != self.sites
+        flows, routes, has_moved = engine.net.flows, engine.net.routes, sites != self.sites
         is_changed = (flow_class != self.flow_class) | has_moved[flows.source]
         is_changed[flows.end_flow[has_moved[flows.targets]]] = True
         changed = np.flatnonzero(is_changed)
-        scratch.changed[: len(changed)], scratch.num_changed[0] = changed, len(changed)
-        log_score = price_state(engine, sites, flow_class, 0.0)
+        routes.changed[: len(changed)], routes.num_changed[0] = changed, len(changed)
+        energy = price_state(engine, sites, flow_class)
         require_finite(engine)
-        return math.exp(log_score)
+        return math.exp(-energy)

@@ -21,7 +21,7 @@ from placer.netlist import Flows
 
 
 class Routes(NamedTuple):
-    """A decision: visits of lanes by flows, in two sides per flow."""
+    """A decision: visits of lanes by flows, in two sides per flow; and its last change."""
 
     lane_kind: IntArray  # [num_lanes]
     lane_link: IntArray  # [num_lanes]
@@ -32,6 +32,11 @@ class Routes(NamedTuple):
     before: IntArray  # [2, num_visits] lane that the vectors come from, -1: none
     hops: IntArray  # [2, num_ends]
     visits: IntArray  # [num_lanes] of all flows; 0: the lane is not used
+    num_changed: LongArray  # [1]
+    changed: IntArray  # [num_flows] flows with new routes
+    on_route: ByteArray  # [num_lanes] on an old or a new one of these
+    on_route_link: ByteArray  # [num_links]
+    more_visits: IntArray  # [num_lanes]
 
 
 class Rows(NamedTuple):
@@ -56,15 +61,9 @@ class Rows(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """The last change, and room to work out what it does."""
+    """Room to work out what a change does."""
 
     is_fresh: ByteArray  # [1] whether nothing was known before
-    num_changed: LongArray  # [1]
-    changed: IntArray  # [num_flows] flows with new routes
-    is_changed: ByteArray  # [num_flows] the same as flags
-    on_route: ByteArray  # [num_lanes] on an old or a new one of these
-    on_route_link: ByteArray  # [num_links]
-    more_visits: IntArray  # [num_lanes]
     # One member at one level and the one before (by parity): is it new?
     new_lane: ByteArray  # [2, num_lanes]
     new_flow: ByteArray  # [2, num_flows]
@@ -93,22 +92,20 @@ class Inference(NamedTuple):
 
 
 def open_inference(
-    networks: Sequence[FlowNetwork],
-    features: NetlistFeatures,
-    flows: Flows,
-    routes: Routes,
-    num_links: int,
-    max_hops: int,
+    networks: Sequence[FlowNetwork], features: NetlistFeatures, flows: Flows, routes: Routes, max_hops: int
 ) -> Inference:
     """Return what is known of a netlist while no flow has a route yet."""
     weights, num_lanes = weights_of(networks, features.hardware, max_hops), len(routes.lane_kind)
     rows = _empty_rows(weights, flows, num_lanes, facts_of(networks, features))
-    return Inference(weights, flows, routes, rows, _empty_scratch(weights, flows, num_lanes, num_links))
+    scratch = _empty_scratch(weights, flows, num_lanes, len(routes.on_route_link))
+    return Inference(weights, flows, routes, rows, scratch)
 
 
-def empty_routes(lane_kind: IntArray, lane_link: IntArray, start: LongArray, num_visits: int, num_ends: int) -> Routes:
+def empty_routes(
+    lane_kind: IntArray, lane_link: IntArray, num_links: int, start: LongArray, num_visits: int, num_ends: int
+) -> Routes:
     """Return routes while no flow has one yet."""
-    num_flows = len(start)
+    num_flows, num_lanes = len(start), len(lane_kind)
     return Routes(
         lane_kind=lane_kind,
         lane_link=lane_link,
@@ -118,7 +115,12 @@ def empty_routes(lane_kind: IntArray, lane_link: IntArray, start: LongArray, num
         lane=np.zeros((2, num_visits), np.int32),
         before=np.zeros((2, num_visits), np.int32),
         hops=np.zeros((2, num_ends), np.int32),
-        visits=np.zeros(len(lane_kind), np.int32),
+        visits=np.zeros(num_lanes, np.int32),
+        num_changed=np.zeros(1, np.int64),
+        changed=np.zeros(num_flows, np.int32),
+        on_route=np.zeros(num_lanes, np.uint8),
+        on_route_link=np.zeros(num_links, np.uint8),
+        more_visits=np.zeros(num_lanes, np.int32),
     )
 
 
@@ -155,12 +157,6 @@ def _empty_scratch(weights: Weights, flows: Flows, num_lanes: int, num_links: in
     rows = max(num_units, num_flows, num_lanes)
     return Scratch(
         is_fresh=np.ones(1, np.uint8),
-        num_changed=np.zeros(1, np.int64),
-        changed=np.zeros(num_flows, np.int32),
-        is_changed=np.zeros(num_flows, np.uint8),
-        on_route=np.zeros(num_lanes, np.uint8),
-        on_route_link=np.zeros(num_links, np.uint8),
-        more_visits=np.zeros(num_lanes, np.int32),
         new_lane=np.zeros((2, num_lanes), np.uint8),
         new_flow=np.zeros((2, num_flows), np.uint8),
         new_unit=np.zeros((2, num_units), np.uint8),

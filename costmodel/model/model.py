@@ -39,6 +39,7 @@ class Model:
     network: nn.Module
     sigma_scale: float  # predicted standard deviations are multiplied by it
     origin: dict[str, Any]  # what it was trained with, as JSON holds it
+    student: FlowNetwork | None = None  # small and fast, taught by the network; searches ask it first
 
     @property
     def features(self) -> FeatureSchema:
@@ -73,27 +74,29 @@ class Model:
         return Prediction(np.exp(mean), log_sigma + np.log(self.sigma_scale))
 
     def digest(self) -> str:
-        """Return the hash of the weights."""
+        """Return the hash of the weights, those of the student too."""
         digest = hashlib.sha256()
-        for name, weights in sorted(self.network.state_dict().items()):
-            digest.update(name.encode() + weights.cpu().numpy().tobytes())
+        for network in (self.network, *([self.student] if self.student is not None else [])):
+            for name, weights in sorted(network.state_dict().items()):
+                digest.update(name.encode() + weights.cpu().numpy().tobytes())
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
         """Write the whole file or nothing."""
         buffer = io.BytesIO()
-        torch.save(
-            {
-                "kind": KIND,
-                "schema": SCHEMA_VERSION,
-                "features": self.features.version,
-                "network": json.dumps(describe_network(self.config)),
-                "sigma_scale": self.sigma_scale,
-                "origin": json.dumps(self.origin),
-                "weights": self.network.state_dict(),
-            },
-            buffer,
-        )
+        document = {
+            "kind": KIND,
+            "schema": SCHEMA_VERSION,
+            "features": self.features.version,
+            "network": json.dumps(describe_network(self.config)),
+            "sigma_scale": self.sigma_scale,
+            "origin": json.dumps(self.origin),
+            "weights": self.network.state_dict(),
+        }
+        if self.student is not None:
+            document["student"] = json.dumps(describe_network(self.student.config))
+            document["student_weights"] = self.student.state_dict()
+        torch.save(document, buffer)
         write_atomic(path, buffer.getvalue())
 
     @classmethod
@@ -122,16 +125,28 @@ class Model:
                     f"{' and '.join(map(str, known))}; train it again (make model)"
                 )
         try:
-            config = network_config(json.loads(document["network"]))
-            network = build_network(config, 0, features[document["features"]])
-            network.load_state_dict(document["weights"])
+            read = features[document["features"]]
+            network = _network_of(document["network"], document["weights"], read)
+            student = None
+            if "student" in document:
+                small = _network_of(document["student"], document["student_weights"], read)
+                if not isinstance(small, FlowNetwork):
+                    raise ValueError("its student is no `flow` network")
+                student = small
             sigma_scale, origin = float(document["sigma_scale"]), json.loads(document["origin"])
             if not 0 < sigma_scale < np.inf:
                 raise ValueError(f"sigma_scale={sigma_scale}")
             if not isinstance(origin, dict) or not isinstance(origin.get("fabric"), dict):
                 raise ValueError(f"origin={origin!r:.40}")
-            if not all(weights.isfinite().all() for weights in network.parameters()):
-                raise ValueError("some weights are not finite")
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise InputError(f"is not complete ({error!r:.200}); train it again") from error
-        return cls(config, network, sigma_scale, origin)
+        return cls(network_config(json.loads(document["network"])), network, sigma_scale, origin, student)
+
+
+def _network_of(description: str, weights: dict[str, torch.Tensor], features: FeatureSchema) -> nn.Module:
+    """Return a network as a file holds it. Raises ValueError and others when it is not complete."""
+    network = build_network(network_config(json.loads(description)), 0, features)
+    network.load_state_dict(weights)
+    if not all(weights.isfinite().all() for weights in network.parameters()):
+        raise ValueError("some weights are not finite")
+    return network

@@ -5,3 +5,4 @@ from costmodel.training.losses import LossConfig, RankLoss
 from costmodel.training.module import TrainerConfig
 from costmodel.training.run import RunConfig, RunResult, run, select
 from costmodel.training.search import Outcome, SearchConfig, Values, search
+from costmodel.training.student import Neighbours, StudentConfig, ranks, teach

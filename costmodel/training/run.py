@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +33,7 @@ from costmodel.training.figures import loss_curves, predicted_and_measured
 from costmodel.training.fit import BEST_CHECKPOINT, TrainConfig, claim, fit
 from costmodel.training.losses import LossConfig
 from costmodel.training.module import TrainerConfig
+from costmodel.training.student import StudentConfig
 from placer.base import (
     Count,
     InputError,
@@ -59,6 +61,7 @@ class RunConfig(Settings):
     model: dict[str, Any]  # its name, and what `network_config` reads
     loss: LossConfig
     trainer: TrainerConfig
+    student: StudentConfig
     data: Path
     cache: Path
     split: Literal["all", "random", "graph", "family"]
@@ -132,8 +135,12 @@ class EpochLog(Callback):
         self.rows = state_dict["rows"]
 
 
-def run(config: RunConfig, *, show_progress: bool = False) -> RunResult:
+def run(
+    config: RunConfig, *, show_progress: bool = False, finish: Callable[[Model, Selection], Model] | None = None
+) -> RunResult:
     """Train, test, and write everything to `config.output`.
+
+    `finish` is given the model and what it was trained with, and returns the model that is written.
 
     A run that was cut off goes on when it is called again with the same settings.
     Raises InputError when the input is wrong or the tracking server does not answer.
@@ -152,6 +159,8 @@ def run(config: RunConfig, *, show_progress: bool = False) -> RunResult:
             logger=tracker.logger, callbacks=[log], show_progress=show_progress,
             processes=config.processes,
         )  # fmt: skip
+        if finish is not None:
+            model = finish(model, train)
         validation = split_validation(train, config.trainer.validation_share, config.seed)[1]
         result = RunResult(
             model, log.rows, _evaluate(model, validation), None if test is None else _evaluate(model, test)

@@ -3,7 +3,7 @@
 from placer.annealing.annealer import AnnealOptions, AnnealResult, AnnealStatus, MoveMix, Round, anneal
 from placer.annealing.board import Board, State
 from placer.annealing.finalists import Elite
-from placer.annealing.loop import Start, Walk, anneal_moves
+from placer.annealing.loop import Start, Walk, anneal_moves, note_best
 from placer.annealing.moves import Change, Refusal
 from placer.annealing.multistart import (
     MultiStartResult,
@@ -16,6 +16,14 @@ from placer.annealing.multistart import (
 from placer.annealing.replay import Snapshot
 from placer.annealing.rerouting import FinalRouting, reroute
 from placer.annealing.schedule import Schedule
-from placer.annealing.search import BatchedSearch, CompiledSearch, Counts, Search, SearchingCost
+from placer.annealing.search import (
+    BatchedSearch,
+    CompiledSearch,
+    Counts,
+    Search,
+    SearchingCost,
+    propose_candidates,
+    take_candidate,
+)
 from placer.annealing.starts import load_start, random_start, start_of
 from placer.annealing.task import StartKind, Strategy, Task

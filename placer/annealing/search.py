@@ -20,10 +20,10 @@ from placer.annealing.board import seat, unseat
 from placer.annealing.loop import Start, Walk, begin_walk, note_best, pick_move
 from placer.annealing.moves import LEGAL, Move, Refusal, apply, propose, undo
 from placer.annealing.pressure import anneal_rules, pressure_of
-from placer.base import FloatArray, InputError, IntArray, LongArray, uniform
+from placer.base import FloatArray, InputError, IntArray, LongArray, hot_loop, uniform
 from placer.cost import CostModel, HeuristicCost
 from placer.decision import Decisions
-from placer.decision.routing import route_turns, tables_of
+from placer.decision.routing import copy_entries, route_turns, tables_of
 from placer.fabric import Fabric
 from placer.netlist import Netlist
 
@@ -240,7 +240,7 @@ def propose_candidates(
     return kinds[:number], sites[:number], flow_class[:number]
 
 
-@njit(cache=True)
+@hot_loop
 def take_candidate(walk: Walk, sites: IntArray, flow_class: IntArray) -> None:
     """Go to a candidate."""
     board, state = walk.board, walk.state
@@ -251,4 +251,4 @@ def take_candidate(walk: Walk, sites: IntArray, flow_class: IntArray) -> None:
         if sites[unit] != state.sites[unit]:
             seat(board, state, unit, sites[unit])
             state.sites[unit] = sites[unit]
-    state.flow_class[:] = flow_class
+    copy_entries(flow_class, 0, state.flow_class, 0, len(flow_class))

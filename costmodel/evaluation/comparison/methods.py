@@ -23,11 +23,16 @@ class PlacingMethod(Settings):
     """A way to place a netlist."""
 
     settings: PlaceConfig  # of the search; fabric, workload and limits of time are not used
-    time_factor: Annotated[float, Within(0)] = 1.0  # of the time that all methods get; 0: a single search
+    # Of the time that all methods get; 0: a single search, which ends at once; None: one that takes as long as it takes
+    time_factor: Annotated[float, Within(0)] | None = 1.0
     max_seeds: Count | None = None  # fewer repetitions than the others, for slow methods
 
-    def strategy(self, seconds: float) -> Strategy:
-        """Return how to search for so many seconds."""
+    def seconds_of(self, seconds: float) -> float | None:
+        """Return its share of the time that all methods get; None: it has no limit."""
+        return None if self.time_factor is None else seconds * self.time_factor
+
+    def strategy(self, seconds: float | None) -> Strategy:
+        """Return how to search for so many seconds; None: until it has cooled, or all moves are done."""
         settings = self.settings
         return Strategy(
             replace(settings.to_options(), time_limit=seconds),
@@ -68,7 +73,7 @@ def place(case: Case, method: PlacingMethod, seconds: float, seed: int) -> Place
     cost = settings.cost.model(case.fabric, settings.rules, seed)
     _search(case, method, cost, 0.0, seed)  # loads compiled code before the clock starts
     begin = time.monotonic()
-    found = _search(case, method, cost, seconds * method.time_factor, seed)
+    found = _search(case, method, cost, method.seconds_of(seconds), seed)
     spent = time.monotonic() - begin
     chosen, favourite = found.best.result.decision, found.best.favourite
     decisions = chosen if favourite is chosen else Decisions.concatenate((chosen, favourite))
@@ -84,13 +89,15 @@ def place(case: Case, method: PlacingMethod, seconds: float, seed: int) -> Place
     )
 
 
-def _search(case: Case, method: PlacingMethod, cost: CostModel, seconds: float, seed: int) -> MultiStartResult:
-    """Search from new starts until the time is over; the best one counts.
+def _search(case: Case, method: PlacingMethod, cost: CostModel, seconds: float | None, seed: int) -> MultiStartResult:
+    """Search from new starts until the time is over, or once when there is no limit; the best one counts.
 
     None is begun in the last moments: one that simulates needs seconds on `large`.
     """
     is_allowed = allowed_sites(case.fabric, case.netlist, None)
     task = Task(case.fabric, case.netlist, cost, is_allowed)
+    if seconds is None:
+        return MultiStartResult((search_once(StartJob(task, method.strategy(None), 0, (seed,))),))
     end, done = time.monotonic() + seconds, list[StartResult]()
     while (left := end - time.monotonic()) > LAST_SHARE * seconds or not done:
         strategy = method.strategy(max(left, 1e-3))

@@ -45,7 +45,7 @@ class PlacingJob:
             "method": self.name,
             "settings": digest_of(settings),
             "files": _file_hashes(settings["cost"]),
-            "seconds": self.seconds * self.method.time_factor,
+            "seconds": self.method.seconds_of(self.seconds),
             "seed": self.seed,
         }
 

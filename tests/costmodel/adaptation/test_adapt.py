@@ -56,7 +56,7 @@ def test_the_command_adapts_a_model_of_another_fabric(
     replace(model, origin=other).save(tmp_path / "old.pt")
     arguments = [
         f"data={data.folder}", f"cache={tmp_path / 'cache'}", f"output={tmp_path / 'out'}",
-        "tuned=[0.3]", "scratch=[1.0]", "seeds=[0]", "trainer.max_epochs=1", "trainer.threads=1",
+        "tuned=[0.3]", "student.steps=1", "scratch=[1.0]", "seeds=[0]", "trainer.max_epochs=1", "trainer.threads=1",
         "scratch_trainer.max_epochs=1", "scratch_trainer.threads=1", "rules=true",
     ]  # fmt: skip
     with monkeypatch.context() as patch, pytest.raises(SystemExit) as stop:

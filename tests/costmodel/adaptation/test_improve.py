@@ -58,7 +58,7 @@ def arguments_of(tmp_path: Path) -> list[str]:
         f"model_file={tmp_path / 'first.pt'}", f"data={data.folder}", f"cache={tmp_path / 'cache'}",
         "unseen.families=[mlp]", "unseen.netlists=2", "unseen.sample_cycles=10", "rounds=1",
         "search.pool=2", "search.max_moves=20", "search.labels=3", "trainer.max_epochs=1",
-        "trainer.threads=1", f"output={tmp_path / 'out'}", "tracking.uri=null", "workers=1",
+        "trainer.threads=1", "student.steps=1", f"output={tmp_path / 'out'}", "tracking.uri=null", "workers=1",
     ]  # fmt: skip
 
 

@@ -84,8 +84,8 @@ def test_several_models_give_their_mean_and_a_pessimist_takes_their_spread_off()
     np.testing.assert_allclose(together, np.log(variance) / 2)
     with pytest.raises(InputError, match="pessimism=1 needs several models"):
         LearnedCost(fabric, models[0], pessimism=1)
-    with pytest.raises(InputError, match="tolerance=-1; allowed: 0 or more"):
-        LearnedCost(fabric, models[0], tolerance=-1)
+    with pytest.raises(InputError, match="pessimism=-1; allowed: 0 or more"):
+        LearnedCost(fabric, *models, pessimism=-1)
     wider = FlowConfig(width=12, lane_width=8, rounds=1)
     with pytest.raises(InputError, match="of the same configuration"):
         LearnedCost(fabric, models[0], model_for(fabric, config=wider))

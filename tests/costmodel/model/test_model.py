@@ -17,7 +17,7 @@ import torch
 from costmodel.encoding import FEATURE_VERSION, GraphSet
 from costmodel.model import Model
 from costmodel.model import model as model_module
-from costmodel.networks import FlowConfig, NetworkConfig, Pooling, build_network
+from costmodel.networks import FlowConfig, FlowNetwork, NetworkConfig, Pooling, build_network
 from costmodel.networks.guha import GuhaConfig
 from placer.base import InputError
 from tests.costmodel.cases import batch_of, graphs_of, network_of, random_stack
@@ -54,6 +54,35 @@ def test_a_model_predicts_the_same_after_a_round_trip(config: NetworkConfig, gra
     assert one.log_sigma is not None and two.log_sigma is not None
     np.testing.assert_array_equal(one.log_sigma, two.log_sigma)
     assert ((one.throughput > 0) & (one.throughput < 1)).all()
+
+
+def test_a_student_is_part_of_the_file_and_of_its_hash(tmp_path: Path) -> None:
+    model, small = model_of(FLOW), FlowConfig(width=4, lane_width=4, rounds=1, stalls=False)
+    student = network_of(small, batch_of(random_stack(0)), seed=2)
+    assert isinstance(student, FlowNetwork)
+    taught = replace(model, student=student)
+    assert taught.digest() != model.digest()
+    taught.save(tmp_path / "model.pt")
+    again = Model.load(tmp_path / "model.pt")
+    assert again.student is not None and again.student.config == small
+    assert again.digest() == taught.digest()
+    next(student.parameters()).data[:] = np.inf
+    taught.save(tmp_path / "model.pt")
+    with pytest.raises(InputError, match="some weights are not finite"):
+        Model.load(tmp_path / "model.pt")
+
+
+def test_a_student_of_another_kind_is_refused(path: Path) -> None:
+    document = torch.load(path, weights_only=True)
+    guha = model_of(GUHA)
+    guha.save(path)
+    other = torch.load(path, weights_only=True)
+    torch.save(document | {"student": other["network"], "student_weights": other["weights"]}, path)
+    with pytest.raises(InputError, match="its student is no `flow` network"):
+        Model.load(path)
+    torch.save(document | {"student": document["network"]}, path)
+    with pytest.raises(InputError, match="is not complete"):
+        Model.load(path)
 
 
 def test_sigma_is_scaled(graphs: GraphSet) -> None:

@@ -17,7 +17,7 @@ QUICK = (
     "trainer.graphs_per_batch=3", "trainer.decisions_per_graph=4", "trainer.validation_share=0.2",
     "tracking.uri=null",
 )  # fmt: skip
-SMALL_FLOW = ("model.width=8", "model.lane_width=8", "model.rounds=1")
+SMALL_FLOW = ("student.steps=0", "model.width=8", "model.lane_width=8", "model.rounds=1")
 NETLISTS = 8
 FLOW = FlowConfig(width=8, lane_width=8, rounds=1)
 TRAINER = TrainerConfig(
