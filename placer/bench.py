@@ -21,7 +21,7 @@ from importlib.metadata import version
 import numpy as np
 from rich.console import Console
 
-from placer.annealing import AnnealOptions, Start, anneal
+from placer.annealing import AnnealOptions, Schedule, Start, anneal
 from placer.base import Cell, FloatArray, IntArray, Table
 from placer.cost import HeuristicCost
 from placer.decision import Decisions, random_sites
@@ -53,6 +53,19 @@ NETWORKS = (
 )
 SECTION_MODELS = ("bert_large", "gpt2_xl")
 SECTION_STEPS = 20_000  # of local search
+ANNEALED_MOVES = 3e6  # about, from hot to cold
+ANNEALED_SECTIONS = (  # side of the fabric, network, number of the section, k moves/s of commit bcac04e
+    (8, "gpt2_xl", 6, 1561),
+    (8, "bert_large", 3, 1347),
+    (16, "gpt2_xl", 4, 384),
+    (32, "bert_large", 0, 276),
+    (32, "bert_large", 2, 129),
+    (64, "bert_large", 0, 102),
+    (64, "gpt2_xl", 0, 71),
+    (64, "gpt2_xl", 1, 16),
+    (64, "gpt2_xl", 2, 5),
+)
+BEFORE_MACHINE = "EPYC (Zen 5), one core"
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -231,17 +244,36 @@ def bench_annealer(fabric: Fabric, console: Console) -> None:
     rows: list[list[Cell]] = []
     for family in FAMILIES:
         netlist = draw_netlist(fabric, family, SAMPLE_CYCLES, seed=0, index=0)
-        is_allowed = np.ones((netlist.num_units, fabric.topology.num_sites), np.bool_)
-        turns = np.zeros(netlist.num_flows, np.int32)
-        start = Start(random_sites(fabric, netlist, 1, seed=0)[0], turns, is_allowed)
-        cost = HeuristicCost(fabric)
-        anneal(fabric, netlist, cost, start, AnnealOptions(max_moves=100), seed=0)
-        begin = time.process_time()
-        result = anneal(fabric, netlist, cost, start, AnnealOptions(effort=1), seed=0)
-        rate = f"{result.moves / (time.process_time() - begin) / 1e3:.0f}"
-        rows.append([family, netlist.num_units, netlist.num_flows, result.moves, rate])
-    header = ["family", "units", "flows", "moves", "k moves/s"]
+        rows.append([family, *_annealed(fabric, netlist, 1.0)])
+    header = ["family", "units", "flows", "targets", "moves", "k moves/s"]
     console.print(Table(header, rows, f"annealing on {fabric.name}").screen())
+
+
+def bench_annealer_size(fabric: Fabric, console: Console) -> None:
+    """Count moves per second on larger and larger netlists, beside those of the annealer of commit bcac04e."""
+    rows: list[list[Cell]] = []
+    for side, model, number, before in ANNEALED_SECTIONS:
+        larger = replace(fabric, columns=side, rows=side)
+        netlist = lower_sections(larger, build(ModelSpec(model, 1)))[number].netlist
+        effort = min(1.0, ANNEALED_MOVES / (150 * Schedule().round_moves(netlist.num_units, 1.0)))
+        row = _annealed(larger, netlist, effort)
+        rows.append([f"{side} x {side}", f"{model} {number}", *row, before])
+    header = ["fabric", "section", "units", "flows", "targets", "moves", "k moves/s", f"before, on {BEFORE_MACHINE}"]
+    console.print(Table(header, rows, "annealing of sections, about three million moves from hot to cold").screen())
+
+
+def _annealed(fabric: Fabric, netlist: Netlist, effort: float) -> list[Cell]:
+    """Anneal a netlist with the rules; return its units, flows, mean targets of a flow, moves and moves per second."""
+    is_allowed = np.ones((netlist.num_units, fabric.topology.num_sites), np.bool_)
+    turns = np.zeros(netlist.num_flows, np.int32)
+    start = Start(random_sites(fabric, netlist, 1, seed=0)[0], turns, is_allowed)
+    cost = HeuristicCost(fabric)
+    anneal(fabric, netlist, cost, start, AnnealOptions(max_moves=100), seed=0)
+    begin = time.process_time()
+    result = anneal(fabric, netlist, cost, start, AnnealOptions(effort=effort), seed=0)
+    rate = result.moves / (time.process_time() - begin)
+    targets = np.mean([len(flow.targets) for flow in netlist.flows])
+    return [netlist.num_units, netlist.num_flows, f"{targets:.1f}", result.moves, f"{rate / 1e3:.0f}"]
 
 
 def bench_compile(console: Console) -> None:
@@ -287,6 +319,7 @@ def main() -> None:
     bench_engines(load_fabric("small"), console)
     bench_routing(load_fabric("small"), console)
     bench_annealer(load_fabric("small"), console)
+    bench_annealer_size(load_fabric("large"), console)
     bench_compile(console)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from placer.base import BoolArray, IntArray, LongArray, hot
+from placer.base import BoolArray, IntArray, LongArray, ShortArray, hot
 from placer.decision import seats_of
 from placer.decision.routing import Grid, grid_of
 from placer.fabric import Fabric, SiteKind
@@ -27,11 +27,13 @@ class Board(NamedTuple):
     max_units: LongArray  # [num_sites]
     is_allowed: BoolArray  # [num_units, num_sites] kind and constraints
     movable: IntArray  # units that may sit on more than one site
-    near: IntArray  # [num_sites, num_sites] sites of the same kind, nearest first
+    near: ShortArray  # [num_sites, most sites of a kind] others of its kind, nearest first
     num_near: IntArray  # [num_sites, max distance + 1] how many lie within a distance
     group_start: LongArray  # [num_groups + 1] into group_units
     group_units: IntArray  # units of one kind that do the same operation in the same stage
     num_stages: int
+    stage_start: LongArray  # [num_stages + 1] into stage_units
+    stage_units: IntArray  # units of one stage on tiles
 
 
 class State(NamedTuple):
@@ -51,6 +53,7 @@ def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
     is_allowed = is_allowed & (kinds[:, None] == topology.site_kind[None, :])
     near, num_near = _neighbours(fabric)
     group_start, group_units = _groups(netlist)
+    stage_start, stage_units = _stages(netlist)
     return Board(
         grid=grid_of(fabric),
         flows=flows_of(netlist),
@@ -67,20 +70,29 @@ def board_of(fabric: Fabric, netlist: Netlist, is_allowed: BoolArray) -> Board:
         group_start=group_start,
         group_units=group_units,
         num_stages=netlist.num_stages,
+        stage_start=stage_start,
+        stage_units=stage_units,
     )
 
 
-def _neighbours(fabric: Fabric) -> tuple[IntArray, IntArray]:
+def _neighbours(fabric: Fabric) -> tuple[ShortArray, IntArray]:
     """List per site the others of its kind by max(rows, columns), and count them by distance."""
     topology = fabric.topology
-    row, column = np.divmod(topology.site_switch, topology.columns)
-    distance = np.maximum(abs(row[:, None] - row), abs(column[:, None] - column))
+    row, column = np.divmod(topology.site_switch.astype(np.int16), topology.columns)
     farthest = max(topology.rows, topology.columns)
-    is_other = (topology.site_kind[:, None] == topology.site_kind) & ~np.eye(len(row), dtype=bool)
-    distance = np.where(is_other, distance, farthest + 1)
-    near = np.argsort(distance, axis=1, kind="stable").astype(np.int32)
-    reach = np.arange(farthest + 1)
-    num_near = (distance[:, :, None] <= reach).sum(axis=1).astype(np.int32)
+    num_sites, most = topology.num_sites, int(np.bincount(topology.site_kind).max())
+    near = np.zeros((num_sites, most), np.int16)
+    num_near = np.zeros((num_sites, farthest + 1), np.int32)
+    for kind in SiteKind:
+        sites = np.flatnonzero(topology.site_kind == kind)
+        rows, columns = row[sites], column[sites]
+        distance = np.maximum(abs(rows[:, None] - rows), abs(columns[:, None] - columns))
+        np.fill_diagonal(distance, farthest)  # a site is no neighbour of its own: it comes last
+        order = np.argsort(distance, axis=1, kind="stable")
+        near[sites, : len(sites)] = sites[order]
+        counts = np.apply_along_axis(np.bincount, 1, distance, minlength=farthest + 1)
+        counts[:, farthest] -= 1
+        num_near[sites] = np.cumsum(counts, axis=1)
     return near, num_near
 
 
@@ -91,6 +103,15 @@ def _groups(netlist: Netlist) -> tuple[LongArray, IntArray]:
     members = sorted(groups.items())
     start = np.cumsum([0, *(len(units) for _, units in members)], dtype=np.int64)
     return start, np.array([unit for _, units in members for unit in units], np.int32)
+
+
+def _stages(netlist: Netlist) -> tuple[LongArray, IntArray]:
+    stages: list[list[int]] = [[] for _ in range(netlist.num_stages)]
+    for unit_id, unit in enumerate(netlist.units):
+        if unit.kind != SiteKind.PORT:
+            stages[unit.stage].append(unit_id)
+    start = np.cumsum([0, *(len(units) for units in stages)], dtype=np.int64)
+    return start, np.array([unit for units in stages for unit in units], np.int32)
 
 
 @njit(cache=True)

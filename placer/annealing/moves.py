@@ -179,29 +179,38 @@ def _swap_groups(board: Board, state: State, change: Change, rng: RngState) -> i
 
 @hot
 def _shift_stage(board: Board, state: State, change: Change, rng: RngState) -> int:
-    """Shift a random stage, tiles only, foremost first, so that it keeps its shape and the others close up."""
+    """Shift a random stage, tiles only, so that it keeps its shape and the others close up.
+
+    Rows of tiles that lie behind each other on the way go foremost first.
+    """
     stage = below(rng, board.num_stages)
     step = _STEPS[below(rng, len(_STEPS))]
-    num_tiles = len(board.grid.switch_row)
-    columns = board.grid.switch_column[num_tiles - 1] + 1
+    first, last = board.stage_start[stage], board.stage_start[stage + 1]
+    if first == last:
+        return _NOWHERE
+    for entry in range(first, last):
+        if not _is_on_grid(board, state.sites[board.stage_units[entry]], step[0], step[1]):
+            return _OFF_GRID
+    columns = board.grid.switch_column[len(board.grid.switch_column) - 1] + 1
     offset = step[0] * columns + step[1]
-    reason = LEGAL
-    for number in range(num_tiles):
-        site = num_tiles - 1 - number if offset > 0 else number
-        if not _holds_stage(board, state, site, stage):
+    for entry in range(first, last):
+        site = state.sites[board.stage_units[entry]]
+        is_done = change.holder[site] != site  # by another unit on the site
+        if is_done or _holds_stage(board, state, site + offset, stage):
             continue
-        row = board.grid.switch_row[site] + step[0]
-        column = board.grid.switch_column[site] + step[1]
-        if not (0 <= row * columns + column < num_tiles and 0 <= column < columns):
-            reason = _OFF_GRID
-        elif board.site_kind[site] != board.site_kind[site + offset]:
-            reason = _FORBIDDEN
-        else:
+        _exchange(change, site, site + offset)
+        while _is_on_grid(board, site, -step[0], -step[1]) and _holds_stage(board, state, site - offset, stage):
+            site -= offset
             _exchange(change, site, site + offset)
-    if change.num_touched[0] == 0 and reason == LEGAL:
-        reason = _NOWHERE
-    finished = _finish_exchanges(board, state, change)
-    return finished if reason == LEGAL else reason
+    return _finish_exchanges(board, state, change)
+
+
+@hot
+def _is_on_grid(board: Board, tile: int, down: int, right: int) -> bool:
+    """Return whether there is a tile so many rows and columns from this one."""
+    rows, columns = board.grid.switch_row, board.grid.switch_column
+    row, column, last = rows[tile] + down, columns[tile] + right, len(rows) - 1
+    return bool(0 <= row <= rows[last] and 0 <= column <= columns[last])
 
 
 @hot

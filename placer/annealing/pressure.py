@@ -1,7 +1,17 @@
 """The expert's rules as a pricer: the sum of powers of `placer.cost.rules`, move by move.
 
-`loop.py` explains the protocol. Loads are counts, so that they are exact; the sum of powers, which
-is what the energy is the logarithm of, is carried along and summed up afresh now and then.
+`loop.py` explains the protocol. A change is priced in four steps:
+
+1. All flows that it touches are compared with what they were, which lists the stretches of links
+   that they lose and gain (stretches.py); what round trips cost is summed on the way.
+2. Ports and inject links of the units that go elsewhere follow.
+3. Stretches that are lost are taken from the loads: the sum falls.
+4. Stretches that are gained are added: the sum can only rise, and once it is above what Metropolis
+   allows, the rest is not looked at.
+
+Loads are whole numbers, so that they are exact, kept as floats, which vector instructions like
+better; the sum of powers, which is what the energy is the logarithm of, is carried along and summed
+up afresh now and then.
 """
 
 from __future__ import annotations
@@ -10,14 +20,32 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from placer.annealing.board import Board, State
 from placer.annealing.loop import Walk, anneal_moves
 from placer.annealing.moves import Change
-from placer.base import FloatArray, IntArray, LongArray, hot, hot_loop
-from placer.decision.routing import Marks, Tables, add_load, copy_entries, dimension_tree, empty_marks, hops, power
+from placer.annealing.stretches import (
+    GAINED,
+    LOST,
+    Comb,
+    Stretches,
+    comb_of,
+    compare_ejects,
+    compare_ends,
+    compare_path,
+    compare_trees,
+    find_moved,
+    keep_moved,
+    link_order,
+    stretches_of,
+    take_moved,
+    turn_path,
+)
+from placer.base import FloatArray, IntArray, LongArray, hot, hot_loop, vectorised
+from placer.decision.routing import Tables, power, route_dimension_ordered, usage_of
+from placer.netlist import Flows
 
+FEW_ENDS = 4  # of a flow that move while it is cheaper to look at single lines than at the whole tree
 REFRESH = 1e-3  # the sum is taken afresh when it has changed by this factor
 
 
@@ -25,74 +53,58 @@ class Pressure(NamedTuple):
     """Loads of all resources under the current placement, and what the last change did."""
 
     tables: Tables
+    flows: Flows
+    per_mesh_link: float  # cycles / bound per vector
+    per_local_link: float
     level: FloatArray  # [2] sum of powers: now, and with the change that was priced last
     fresh: FloatArray  # [1] the sum when it was last taken afresh
-    load: LongArray  # [num_links] vectors per sample
+    load: FloatArray  # vectors per sample over each link, in the order of `link_order`
     ports: LongArray  # [2, num_sites] read and write cycles per sample
-    tree_first: LongArray  # [num_flows] place of the flow's tree in tree_links
-    tree_size: LongArray  # [num_flows]
-    tree_links: IntArray
-    trips: FloatArray  # [num_flows] sum of powers over the targets of a flow
-    # The last change, by position in the list of its flows:
-    num_trees: LongArray  # [1] that were made: not all when the price went over the limit
-    new_size: LongArray  # [num_flows]
-    new_links: IntArray  # the trees, one after the other
-    new_trips: FloatArray  # [num_flows]
-    marks: Marks
-    mark: LongArray  # [1] of the last tree
+    injected: LongArray  # [num_units] vectors per sample that a unit sends
+    seats: IntArray  # [num_units] sites before the change
+    comb: Comb
+    stretches: Stretches  # of the last change
+    num_gained: LongArray  # [1] stretches that were added: not all when the price went over the limit
 
 
-@njit(cache=True)
 def pressure_of(board: Board, tables: Tables, state: State) -> Pressure:
     """Return the pressure of a state, everything from scratch."""
-    num_sites, num_flows = board.grid.num_sites, len(board.flows.source)
-    first = np.zeros(num_flows, np.int64)
-    used = 0
-    for flow in range(num_flows):
-        first[flow] = used
-        used += _most_links(board, flow)
+    grid, flows = board.grid, board.flows
+    comb = comb_of(grid, flows, state.sites)
+    num_planes = 4 * comb.pitch * comb.pitch
     pressure = Pressure(
-        tables,
-        np.zeros(2),
-        np.zeros(1),
-        np.zeros(board.grid.num_mesh_links + 2 * num_sites, np.int64),
-        np.zeros((2, num_sites), np.int64),
-        first,
-        np.zeros(num_flows, np.int64),
-        np.zeros(used, np.int32),
-        np.zeros(num_flows),
-        np.zeros(1, np.int64),
-        np.zeros(num_flows, np.int64),
-        np.zeros(used, np.int32),
-        np.zeros(num_flows),
-        empty_marks(board.grid),
-        np.zeros(1, np.int64),
+        tables=tables,
+        flows=flows,
+        per_mesh_link=float(tables.per_link[0]),
+        per_local_link=float(tables.per_link[grid.num_mesh_links]),
+        level=np.zeros(2),
+        fresh=np.zeros(1),
+        load=np.zeros(num_planes + 2 * grid.num_sites),
+        ports=np.zeros((2, grid.num_sites), np.int64),
+        injected=np.bincount(flows.source, flows.tokens, len(state.sites)).astype(np.int64),
+        seats=state.sites.copy(),
+        comb=comb,
+        stretches=stretches_of(len(flows.source), len(flows.targets)),
+        num_gained=np.zeros(1, np.int64),
     )
-    flows = np.arange(num_flows).astype(np.int32)
-    _add_trees(pressure, board, state, flows, num_flows, 0.0, np.inf)
-    _keep_trees(pressure, flows, num_flows)
-    for unit in range(len(state.sites)):
-        _load_ports(pressure, unit, state.sites[unit], 1)
-    _sum_afresh(pressure)
+    starts, links, parents = route_dimension_ordered(grid, flows, state.sites[None], state.flow_class[None])
+    usage = usage_of(flows, grid.num_mesh_links, grid.num_sites, state.sites, starts[0], links, parents)
+    pressure.load[link_order(grid)] = usage.load
+    for port in range(2):
+        np.add.at(pressure.ports[port], state.sites, tables.port_cycles[port])
+    _sum_afresh(pressure, board)
     return pressure
-
-
-@njit(cache=True)
-def _most_links(board: Board, flow: int) -> int:
-    """Return the room for any dimension-ordered tree of a flow."""
-    grid = board.grid
-    last = len(grid.switch_row) - 1
-    longest = grid.switch_row[last] + grid.switch_column[last]
-    num_targets = board.flows.target_start[flow + 1] - board.flows.target_start[flow]
-    return int(min(len(grid.switch_row), num_targets * longest) + num_targets + 1)
 
 
 @hot
 def price(pressure: Pressure, board: Board, state: State, change: Change, rise: float) -> bool:
-    """Load the new trees of an applied change; say whether the energy rises by `rise` at most.
+    """Load the new routes of an applied change; say whether the energy rises by `rise` at most.
 
     The energy is log(sum) / exponent.
     """
+    total, fresh = pressure.level[0], pressure.fresh[0]
+    if total < REFRESH * fresh or total > fresh / REFRESH:
+        _sum_afresh(pressure, board)
     exponent = float(1 << pressure.tables.doublings)
     allowed = pressure.level[0] * math.expm1(exponent * rise)
     growth = grow(pressure, board, state, change, allowed)
@@ -104,50 +116,53 @@ def price(pressure: Pressure, board: Board, state: State, change: Change, rise: 
 def grow(pressure: Pressure, board: Board, state: State, change: Change, limit: float) -> float:
     """Return the growth of the sum by an applied change; the loads follow it.
 
-    New trees can only add to it. Once it is above `limit`, the rest is not looked at.
+    Gained stretches can only add to it. Once it is above `limit`, the rest is not looked at.
     """
-    growth = 0.0
+    stretches, growth = pressure.stretches, 0.0
+    stretches.number[LOST], stretches.number[GAINED] = 0, 0
+    find_moved(pressure.comb, board.flows, change.units, change.num_units[0])
     for entry in range(change.num_flows[0]):
         flow = change.flows[entry]
-        tokens, first = board.flows.tokens[flow], pressure.tree_first[flow]
-        for node in range(first, first + pressure.tree_size[flow]):
-            growth += _load_link(pressure, pressure.tree_links[node], -tokens)
-        growth -= pressure.trips[flow]
+        _compare(pressure, board, state, flow, flow == change.flow[0])
+        growth += _change_trips(pressure, board, state, flow)
     for entry in range(change.num_units[0]):
         unit = change.units[entry]
-        growth += _load_ports(pressure, unit, change.old_sites[entry], -1)
-        growth += _load_ports(pressure, unit, change.new_sites[entry], 1)
-    return _add_trees(pressure, board, state, change.flows, change.num_flows[0], growth, limit)
+        growth += _load_unit(pressure, unit, change.old_sites[entry], -1)
+        growth += _load_unit(pressure, unit, change.new_sites[entry], 1)
+    for entry in range(stretches.number[LOST]):
+        growth += _load_stretch(pressure, LOST, entry, -1.0)
+    entry = 0
+    while entry < stretches.number[GAINED] and growth <= limit:
+        growth += _load_stretch(pressure, GAINED, entry, 1.0)
+        entry += 1
+    pressure.num_gained[0] = entry
+    return growth
 
 
 @hot
 def commit(pressure: Pressure, change: Change) -> float:
-    """Keep a priced change: its trees replace the old ones; return the energy."""
+    """Keep a priced change, whose loads stand already; return the energy."""
     pressure.level[0] = pressure.level[1]
-    _keep_trees(pressure, change.flows, change.num_flows[0])
-    total, fresh = pressure.level[0], pressure.fresh[0]
-    if total < REFRESH * fresh or total > fresh / REFRESH:
-        _sum_afresh(pressure)
+    for entry in range(change.num_units[0]):
+        unit, site = change.units[entry], change.new_sites[entry]
+        pressure.seats[unit] = site
+        keep_moved(pressure.comb, pressure.flows, unit, site)
     return math.log(pressure.level[0]) / float(1 << pressure.tables.doublings)
 
 
 @hot
 def revert(pressure: Pressure, board: Board, change: Change) -> None:
     """Take the loads of a priced change back."""
-    used, tokens_of = 0, board.flows.tokens
-    for entry in range(pressure.num_trees[0]):
-        size = pressure.new_size[entry]
-        tokens = tokens_of[change.flows[entry]]
-        add_load(pressure.load, pressure.new_links, used, size, -tokens)
-        used += size
-    for entry in range(change.num_flows[0]):
-        flow = change.flows[entry]
-        first, size = pressure.tree_first[flow], pressure.tree_size[flow]
-        add_load(pressure.load, pressure.tree_links, first, size, tokens_of[flow])
+    stretches = pressure.stretches
+    for side, number, sign in ((LOST, stretches.number[LOST], 1.0), (GAINED, pressure.num_gained[0], -1.0)):
+        for entry in range(number):
+            first, tokens = stretches.first[side, entry], sign * stretches.tokens[side, entry]
+            for link in range(first, first + stretches.length[side, entry]):
+                pressure.load[link] += tokens
     for entry in range(change.num_units[0]):
         unit = change.units[entry]
-        _load_ports(pressure, unit, change.new_sites[entry], -1)
-        _load_ports(pressure, unit, change.old_sites[entry], 1)
+        _load_unit(pressure, unit, change.new_sites[entry], -1)
+        _load_unit(pressure, unit, change.old_sites[entry], 1)
 
 
 @hot_loop
@@ -169,65 +184,90 @@ def anneal_rules(
 
 
 @hot
-def _add_trees(
-    pressure: Pressure, board: Board, state: State, listed: IntArray, num_listed: int, growth: float, limit: float
-) -> float:
-    """Route the listed flows anew and load their links, until `growth` is above `limit`."""
-    grid, flows, tables = board.grid, board.flows, pressure.tables
-    used, entry = 0, 0
-    while entry < num_listed and growth <= limit:
-        flow = listed[entry]
-        first_target, end_target = flows.target_start[flow], flows.target_start[flow + 1]
-        tokens, start = flows.tokens[flow], grid.site_switch[state.sites[flows.source[flow]]]
-        pressure.mark[0] += 1
-        size, growth = dimension_tree(
-            _add_node, pressure, grid, flows, state.sites, flow, state.flow_class[flow],
-            pressure.marks, pressure.mark[0], used, growth,
-        )  # fmt: skip
-        trips, num_hops = 0.0, size - 2
-        for end in range(first_target, end_target):
-            target = flows.targets[end]
-            if end_target - first_target > 1:
-                num_hops = hops(grid, start, grid.site_switch[state.sites[target]])
-            trip = tables.per_trip[tables.unit_kind[target], num_hops] * tokens
-            trips += power(trip, tables.doublings)
-        pressure.new_trips[entry] = trips
-        pressure.new_size[entry] = size
-        growth += trips
-        used += size
-        entry += 1
-    pressure.num_trees[0] = entry
+def _compare(pressure: Pressure, board: Board, state: State, flow: int, is_turned: bool) -> None:
+    """List the stretches that a flow loses and gains, in the cheapest way that tells them."""
+    comb, stretches, flows, seats, sites = pressure.comb, pressure.stretches, board.flows, pressure.seats, state.sites
+    source, turn = flows.source[flow], state.flow_class[flow]
+    first, num_targets = flows.target_start[flow], flows.target_start[flow + 1] - flows.target_start[flow]
+    take_moved(comb, flow)
+    if num_targets == 1:
+        target, tokens = flows.targets[first], float(flows.tokens[flow])
+        if is_turned:
+            turn_path(stretches, comb, turn, sites[source], sites[target], tokens)
+        else:
+            old, new = (seats[source], seats[target]), (sites[source], sites[target])
+            compare_path(stretches, comb, turn, old, new, tokens)
+    elif not is_turned and seats[source] == sites[source] and comb.num_moved[0] <= FEW_ENDS:
+        compare_ends(stretches, comb, flows, seats, sites, flow, turn)
+    else:
+        for number in range(1 + int(is_turned)):  # a flow that turns elsewhere loses all and gains all
+            is_new = not is_turned or number == 1
+            axis = turn if is_new else 1 - turn
+            compare_trees(stretches, comb, flows, seats, sites, flow, axis, number == 0, is_new)
+    if comb.num_moved[0] > 0:
+        compare_ejects(stretches, comb, flows, seats, sites, board.max_units, flow)
+
+
+@hot
+def _change_trips(pressure: Pressure, board: Board, state: State, flow: int) -> float:
+    """Return the growth of the sum by the round trips of a flow."""
+    flows, tables, place = board.flows, pressure.tables, pressure.comb.place
+    source, tokens, growth = flows.source[flow], flows.tokens[flow], 0.0
+    old_start, new_start = pressure.seats[source], state.sites[source]
+    first, is_whole = flows.target_start[flow], old_start != new_start
+    number = flows.target_start[flow + 1] - first if is_whole else pressure.comb.num_moved[0]
+    for entry in range(number):
+        unit = flows.targets[first + entry if is_whole else pressure.comb.moved[entry]]
+        old_hops = _hops(place, old_start, pressure.seats[unit])
+        new_hops = _hops(place, new_start, state.sites[unit])
+        if old_hops != new_hops:
+            kind = tables.unit_kind[unit]
+            growth += power(tables.per_trip[kind, new_hops] * tokens, tables.doublings)
+            growth -= power(tables.per_trip[kind, old_hops] * tokens, tables.doublings)
     return growth
 
 
 @hot
-def _keep_trees(pressure: Pressure, flows: IntArray, num_flows: int) -> None:
-    node = 0
-    for entry in range(num_flows):
-        flow, size = flows[entry], pressure.new_size[entry]
-        copy_entries(pressure.new_links, node, pressure.tree_links, pressure.tree_first[flow], size)
-        node += size
-        pressure.tree_size[flow] = size
-        pressure.trips[flow] = pressure.new_trips[entry]
+def _hops(place: IntArray, one: int, two: int) -> int:
+    """Return the mesh links between two sites."""
+    return int(abs(place[one, 0] - place[two, 0]) + abs(place[one, 1] - place[two, 1]))
 
 
 @hot
-def _add_node(pressure: Pressure, place: int, link: int, parent: int, tokens: int) -> float:
-    """Write a node of a new tree and load its link; return the growth of the sum."""
-    pressure.new_links[place] = link
-    return _load_link(pressure, link, tokens)
+def _load_stretch(pressure: Pressure, side: int, entry: int, sign: float) -> float:
+    """Put a stretch on the loads, or take it away; return the growth of the sum."""
+    stretches, num_mesh = pressure.stretches, 4 * pressure.comb.pitch * pressure.comb.pitch
+    first, length = stretches.first[side, entry], stretches.length[side, entry]
+    scale = pressure.per_mesh_link if first < num_mesh else pressure.per_local_link
+    return add_powers(
+        pressure.load, first, length, sign * stretches.tokens[side, entry], scale, pressure.tables.doublings
+    )
+
+
+@vectorised
+def add_powers(load: FloatArray, first: int, length: int, tokens: float, scale: float, doublings: int) -> float:
+    """Add `tokens` to a range of loads; return the growth of the sum of (load * scale)^(2^doublings)."""
+    growth = 0.0
+    if doublings == 2:  # the default; without an inner loop, several links are done at once
+        for link in range(first, first + length):
+            before = load[link]
+            after = before + tokens
+            load[link] = after
+            old, new = before * scale, after * scale
+            old *= old
+            new *= new
+            growth += new * new - old * old
+    else:
+        for link in range(first, first + length):
+            before = load[link]
+            load[link] = before + tokens
+            growth += power((before + tokens) * scale, doublings) - power(before * scale, doublings)
+    return growth
 
 
 @hot
-def _load_link(pressure: Pressure, link: int, tokens: int) -> float:
-    before = pressure.load[link]
-    pressure.load[link] = before + tokens
-    scale, doublings = pressure.tables.per_link[link], pressure.tables.doublings
-    return power((before + tokens) * scale, doublings) - power(before * scale, doublings)
-
-
-@hot
-def _load_ports(pressure: Pressure, unit: int, site: int, sign: int) -> float:
+def _load_unit(pressure: Pressure, unit: int, site: int, sign: int) -> float:
+    """Put a unit on the ports and the inject link of a site, or take it away; return the growth of the sum."""
     tables, growth = pressure.tables, 0.0
     for port in range(2):
         cycles = tables.port_cycles[port, unit]
@@ -237,19 +277,27 @@ def _load_ports(pressure: Pressure, unit: int, site: int, sign: int) -> float:
             pressure.ports[port, site] = after
             growth += power(after * tables.per_port, tables.doublings)
             growth -= power(before * tables.per_port, tables.doublings)
+    vectors = pressure.injected[unit]
+    if vectors > 0:
+        link = 4 * pressure.comb.pitch * pressure.comb.pitch + site
+        growth += add_powers(pressure.load, link, 1, float(sign * vectors), pressure.per_local_link, tables.doublings)
     return growth
 
 
-@hot
-def _sum_afresh(pressure: Pressure) -> None:
+@hot_loop
+def _sum_afresh(pressure: Pressure, board: Board) -> None:
     """Forget rounding errors that were small against the old sum."""
-    tables = pressure.tables
+    tables, flows, place = pressure.tables, board.flows, pressure.comb.place
+    num_mesh = 4 * pressure.comb.pitch * pressure.comb.pitch
     total = tables.constant_sum
     for link in range(len(pressure.load)):
-        total += power(pressure.load[link] * tables.per_link[link], tables.doublings)
+        scale = pressure.per_mesh_link if link < num_mesh else pressure.per_local_link
+        total += power(pressure.load[link] * scale, tables.doublings)
     for cycles in pressure.ports.flat:
         total += power(cycles * tables.per_port, tables.doublings)
-    for flow in range(len(pressure.trips)):
-        total += pressure.trips[flow]
+    for end in range(len(flows.targets)):
+        flow, unit = flows.end_flow[end], flows.targets[end]
+        num_hops = _hops(place, pressure.seats[flows.source[flow]], pressure.seats[unit])
+        total += power(tables.per_trip[tables.unit_kind[unit], num_hops] * flows.tokens[flow], tables.doublings)
     pressure.level[:] = total
     pressure.fresh[0] = total

@@ -1,6 +1,6 @@
 """What everything else is built on: errors, files, arrays, tables, settings, compiled loops."""
 
-from placer.base.arrays import BoolArray, ByteArray, FloatArray, IntArray, LongArray, SingleArray
+from placer.base.arrays import BoolArray, ByteArray, FloatArray, IntArray, LongArray, ShortArray, SingleArray
 from placer.base.console import command_line, file_name, finite, make_console, overview, plain
 from placer.base.ctrl_c import Interrupt, keep_ctrl_c
 from placer.base.errors import DoesNotFitError, InputError
@@ -15,7 +15,7 @@ from placer.base.files import (
     require_kind,
     write_atomic,
 )
-from placer.base.jit import generic, hot, hot_loop, inlined, internal
+from placer.base.jit import generic, hot, hot_loop, inlined, internal, vectorised
 from placer.base.progress import NotedBar, StatusLine, counting_bar
 from placer.base.random import RngState, below, rng_state, uniform
 from placer.base.settings import (

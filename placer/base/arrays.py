@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+ShortArray = NDArray[np.int16]
 IntArray = NDArray[np.int32]
 LongArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -37,6 +37,11 @@ def inlined(function: F) -> F:
     return cast(F, njit(cache=True, forceinline=True, **_NO_RUNTIME, **_NO_ENTRANCE)(function))
 
 
+def vectorised(function: F) -> F:
+    """Compile inlined; sums may be taken in another order, so that several terms are added at once."""
+    return cast(F, njit(cache=True, forceinline=True, fastmath={"reassoc"}, **_NO_RUNTIME)(function))
+
+
 def internal(function: F) -> F:
     """Compile as a function of its own, for compiled callers only."""
     return cast(F, njit(cache=True, **_NO_RUNTIME, **_NO_ENTRANCE)(function))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+from numba import config
 
 from placer.base import InputError
 from placer.decision import Decisions
@@ -18,9 +22,10 @@ from placer.simulation.warm import WarmState
 
 
 def simulate_stack(fabric: Fabric, netlist: Netlist, decisions: Decisions, limits: Limits | None = None) -> Outcome:
-    """Simulate all decisions of a stack, without Python work per decision.
+    """Simulate all decisions of a stack, on all cores.
 
-    The decisions must be legal (`placer.decision.check`); limits default to `Limits()`.
+    The decisions must be legal (`placer.decision.check`); limits default to `Limits()`. Decisions do
+    not know of each other, so the number of cores changes nothing. Workers have one core each.
     """
     outcome, _ = run_machine(fabric, netlist, decisions, limits or Limits())
     return outcome
@@ -32,11 +37,35 @@ def run_machine(
     """Return the outcome, and the machine as the last decision left it."""
     _require_flows(netlist)
     machine = build_machine(fabric, netlist, decisions, limits.max_samples, warm)
-    outcome = empty_outcome(len(decisions.sites), int(machine.start[at.NUM_UNITS]), int(machine.start[at.NUM_LINKS]))
-    run_stack(
-        machine.cells, machine.start, limits, decisions.sites, decisions.channels,
-        decisions.route_start, decisions.links, decisions.parents, outcome,
-    )  # fmt: skip
+    num = len(decisions.sites)
+    outcome = empty_outcome(num, int(machine.start[at.NUM_UNITS]), int(machine.start[at.NUM_LINKS]))
+    waiting = deque(range(num))  # the next one goes to the first core that is free
+
+    def run_some(own: Machine) -> None:
+        while waiting:
+            try:
+                d = waiting.popleft()
+            except IndexError:  # another core was faster
+                return
+            run_stack(
+                own.cells, own.start, limits, decisions.sites[d : d + 1], decisions.channels[d : d + 1],
+                decisions.route_start[d : d + 1], decisions.links, decisions.parents,
+                Outcome._make(values[d : d + 1] for values in outcome),
+            )  # fmt: skip
+
+    cores = int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+    others = [machine.another() for _ in range(min(num, cores) - 1)]
+    if not others:
+        run_some(machine)
+        return outcome, machine
+    with ThreadPoolExecutor(len(others)) as pool:
+        running = [pool.submit(run_some, other) for other in others]
+        try:
+            run_some(machine)
+        finally:
+            waiting.clear()  # after Ctrl-C
+    for one in running:
+        one.result()
     return outcome, machine
 
 

@@ -123,6 +123,20 @@ def test_a_unit_goes_no_farther_than_the_reach(seed: int, move: Move, reach: int
             assert len(distances) == 1
 
 
+@settings(max_examples=20)
+@given(SEEDS)
+def test_neighbours_are_the_other_sites_of_the_kind_within_the_reach(seed: int) -> None:
+    fabric, netlist, start = random_start(seed)
+    board, topology = Walk.begin(fabric, netlist, start, seed).board, fabric.topology
+    row, column = np.divmod(topology.site_switch, topology.columns)
+    for site in range(topology.num_sites):
+        distance = np.maximum(abs(row - row[site]), abs(column - column[site]))
+        is_other = (topology.site_kind == topology.site_kind[site]) & (np.arange(topology.num_sites) != site)
+        for reach in range(max(topology.rows, topology.columns) + 1):
+            near = board.near[site, : board.num_near[site, reach]]
+            assert sorted(near) == np.flatnonzero(is_other & (distance <= reach)).tolist()
+
+
 @settings(max_examples=40)
 @given(SEEDS)
 def test_a_reroute_turns_one_flow(seed: int) -> None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numba import config
 
 from placer.decision import Decisions, random_sites
 from placer.decision.routing import RoutingMethod, route
@@ -270,3 +271,14 @@ def test_limit_before_the_pipeline_is_full_is_said() -> None:
     [measurement] = simulate(fabric, netlist, decisions, Limits(max_cycles=5))
     assert (measurement.status, measurement.cycles_simulated) == (Status.CAP, 5)
     assert "limit" in measurement.critical
+
+
+def test_the_number_of_cores_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    netlist = netlist_of("ffn", training=False)
+    decisions = random_decisions(netlist, 7, seed=3)
+    outcomes = []
+    for cores in (1, 3):
+        monkeypatch.setattr(config, "NUMBA_NUM_THREADS", cores)
+        outcomes.append(simulate_stack(SMALL, netlist, decisions))
+    for one, other in zip(*outcomes, strict=True):
+        np.testing.assert_array_equal(one, other)
