@@ -16,7 +16,6 @@ from tests.costmodel.cases import random_stack
 from tests.placer.hand_cases import compute, flow, memory, placed, port
 from tests.placer.lowered_cases import KINDS, netlist_of
 
-
 HAND = Fabric(name="hand", columns=4, rows=2)
 
 
