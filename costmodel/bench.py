@@ -196,7 +196,7 @@ def _rate_of_two(workers: Executor, *case: object) -> float:
 
 
 def _encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> tuple[NetlistFeatures, Encoded]:
-    return netlist_features(netlist), encode(fabric, netlist, decisions)
+    return netlist_features(fabric, netlist), encode(fabric, netlist, decisions)
 
 
 def main() -> None:

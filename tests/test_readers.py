@@ -110,7 +110,7 @@ LAYOUT, LAYOUT_JSON = layout_texts()
 
 
 def read_rows(folder: Path) -> None:
-    dataset = Dataset.open(folder, [SMALL])
+    dataset = Dataset.open(folder)
     for number in range(dataset.num_netlists):
         dataset.samples(number)
 

@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from costmodel.adaptation.liked import SearchConfig, SearchJob, search_netlist
-from costmodel.dataset import Dataset, Found, NetlistSamples, extend_dataset, label
+from costmodel.dataset import Dataset, Found, NetlistSamples, Origin, extend_dataset, label
 from costmodel.evaluation.comparison import Case, Models, Unseen
 from costmodel.inference import LearnedCost, add_student
 from costmodel.model import Model, Selection, Tracker, TrackingConfig, open_labelled
@@ -66,7 +66,7 @@ class Target:
         """Return all that was found as rows of a dataset."""
         case = self.case
         spec = {"family": case.group, "improve": case.name}
-        return label(case.fabric, case.netlist, spec, self.found, self.outcomes, [], seed)
+        return label(case.fabric, case.netlist, Origin(seed, spec), self.found, self.outcomes, [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _tune(config: ImproveConfig, model: Model, targets: list[Target], number: in
     folder = config.output / f"round_{number}"
     samples = [target.samples((config.seed, k)) for k, target in enumerate(targets)]
     base = open_labelled(config.data, config.cache)
-    extend_dataset(Dataset.open(config.data, [base.fabric]), samples, base.fabric, folder / "data")
+    extend_dataset(Dataset.open(config.data), samples, folder / "data")
     data = open_labelled(folder / "data", config.cache)
     ids = repeat_new(data.netlist, int(base.netlist.max()) + 1, config.new_share)
     learning = TrainConfig(model.config, config.loss, config.trainer)

@@ -3,7 +3,7 @@
 from costmodel.dataset.extend import extend_dataset
 from costmodel.dataset.generate import label
 from costmodel.dataset.loader import Dataset, Index, Tables
-from costmodel.dataset.records import ALL, NetlistSamples, Phase
+from costmodel.dataset.records import ALL, ALONE, NetlistSamples, Origin, Phase
 from costmodel.dataset.schema import (
     FABRIC_TABLES,
     Metadata,

@@ -8,7 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from costmodel.dataset.build import Content, build_dataset
+from costmodel.dataset.build import Content, Hardware, build_dataset
 from costmodel.dataset.generate import SampleOptions
 from costmodel.dataset.report import ReportSummary, check_table, report_dataset
 from placer.base import Table, counting_bar
@@ -22,8 +22,13 @@ class SizeConfig:
     """What `conf/size/*.yaml` hold."""
 
     name: str
+    hardware: Hardware
+    families: tuple[str, ...]
     netlists_per_family: int
+    plans: int
     decisions: int
+    pool: int
+    max_cycles: int
     netlists_per_shard: int
 
 
@@ -41,9 +46,13 @@ class DatasetConfig(Workers):
 
     def content(self) -> Content:
         """Return what the samples depend on. Raises InputError for what cannot be made."""
-        size, samples = self.size, SampleOptions(self.sample_cycles, self.size.decisions, self.short_labels)
+        size = self.size
+        samples = SampleOptions(
+            self.sample_cycles, size.decisions, self.short_labels, size.max_cycles, size.plans, size.pool
+        )
+        fabric = self.fabric if size.hardware is Hardware.ONE else None
         numbers = size.netlists_per_family, size.netlists_per_shard
-        return Content(self.fabric, self.families, *numbers, samples, self.seed)
+        return Content(fabric, self.families, *numbers, samples, self.seed, size.hardware)
 
 
 def main(config: DictConfig) -> None:

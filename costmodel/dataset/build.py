@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import partial
+from enum import Enum
+from functools import cache, partial
 from pathlib import Path
 
 from costmodel.base import Calibration, save_calibration
@@ -14,32 +15,49 @@ from costmodel.dataset.splits import SplitKind, Splits, split_dataset
 from costmodel.dataset.store import OnProgress, make_tables, shard_bytes
 from placer.base import InputError
 from placer.base.workers import Workers
-from placer.fabric import Fabric
-from placer.graph.workloads import FAMILIES
-from placer.netlist.lowering import SECTION
+from placer.fabric import HELD_OUT, HELD_OUT_SEED, Fabric, draw_fabric, load_fabric
+from placer.graph.workloads import FAMILIES, NETWORK_FAMILIES
 from placer.simulation import LONG_SAMPLE_LIMITS, PRECISE_LIMITS
 
 CALIBRATION_FILE = "calibration.json"
+
+
+_SMALL_EVERY, _LARGE_EVERY = 8, 16  # of so many segments on random fabrics, one is on `small`, one on `large`
+
+
+class Hardware(Enum):
+    """What netlists are lowered for."""
+
+    ONE = "one"  # all for the fabric that was named
+    RANDOM = "random"  # each segment for another random fabric; some for `small` and `large`
+    HELD_OUT = "held_out"  # ten random fabrics that are never drawn for training, in turn
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """Everything that the samples depend on."""
 
-    fabric: Fabric
+    fabric: Fabric | None  # with Hardware.ONE only
     families: tuple[str, ...]
     netlists_per_family: int
     netlists_per_shard: int
     samples: SampleOptions
     seed: int
+    hardware: Hardware = Hardware.ONE
 
     def __post_init__(self) -> None:
-        require_families(self.families, (*FAMILIES, SECTION), self.seed)
+        require_families(self.families, (*FAMILIES, *NETWORK_FAMILIES), self.seed)
         for name in ("netlists_per_family", "netlists_per_shard"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)}; allowed 1 or more")
         if self.num_netlists < 2:
             raise InputError("a dataset of one netlist cannot be split; allowed: 2 or more")
+        if self.netlists_per_family % self.samples.plans:
+            raise InputError(
+                f"netlists_per_family={self.netlists_per_family} is no multiple of plans={self.samples.plans}"
+            )
+        if self.hardware is Hardware.RANDOM and self.seed == HELD_OUT_SEED:
+            raise InputError(f"seed={self.seed} draws the fabrics that are held out; choose another one")
 
     @property
     def num_netlists(self) -> int:
@@ -49,10 +67,30 @@ class Content:
     def num_shards(self) -> int:
         return -(-self.num_netlists // self.netlists_per_shard)
 
+    def family_of(self, netlist_id: int) -> str:
+        """Return the family of a netlist; segments take them in turn."""
+        return self.families[netlist_id // self.samples.plans % len(self.families)]
+
+    def fabric_of(self, netlist_id: int) -> Fabric:
+        """Return the fabric that a netlist is lowered for."""
+        segment = netlist_id // self.samples.plans
+        if self.fabric is not None:
+            return self.fabric
+        if self.hardware is Hardware.HELD_OUT:
+            return draw_fabric(HELD_OUT_SEED, segment % HELD_OUT)
+        if segment % _LARGE_EVERY == _LARGE_EVERY - 1:
+            return _preset("large")
+        return _preset("small") if segment % _SMALL_EVERY == 0 else draw_fabric(self.seed, segment)
+
     def metadata(self) -> Metadata:
         limits = {"short": PRECISE_LIMITS._asdict(), "long": LONG_SAMPLE_LIMITS._asdict()}
         config = {**asdict(self), "families": list(self.families), "label_limits": limits}
         return Metadata(plain(config), self.seed, code_version())
+
+
+@cache
+def _preset(name: str) -> Fabric:
+    return load_fabric(name)
 
 
 def build_dataset(
@@ -62,7 +100,7 @@ def build_dataset(
     metadata = content.metadata()
     make_shard = partial(_make_shard, content, metadata)
     make_tables(folder, metadata, FABRIC_TABLES, content.num_shards, make_shard, workers, on_progress)
-    dataset = Dataset.open(folder, fabrics=[content.fabric])
+    dataset = Dataset.open(folder)
     splits = split_dataset(dataset)
     # Of the heuristic; the netlists of the first test fold by graph stay unseen.
     train, index = splits.fold(SplitKind.GRAPH, 0).train, dataset.index
@@ -75,9 +113,8 @@ def _make_shard(content: Content, metadata: Metadata, number: int) -> bytes:
     """Make a shard; this runs in a worker."""
     first = number * content.netlists_per_shard
     last = min(first + content.netlists_per_shard, content.num_netlists)
-    samples = []
-    for netlist_id in range(first, last):
-        family = content.families[netlist_id % len(content.families)]
-        options = content.samples
-        samples.append(make_samples(content.fabric, family, options, content.seed, netlist_id))
+    samples = [
+        make_samples(content.fabric_of(k), content.family_of(k), content.samples, content.seed, k)
+        for k in range(first, last)
+    ]
     return shard_bytes(samples, metadata)

@@ -14,15 +14,14 @@ from costmodel.dataset.schema import Metadata
 from costmodel.dataset.splits import split_dataset
 from costmodel.dataset.store import merge, put_shard, shard_bytes
 from placer.base import make_folder
-from placer.fabric import Fabric
 
 _PER_SHARD = 32  # netlists; the memory of so many samples is needed at once
 
 
-def extend_dataset(base: Dataset, more: Sequence[NetlistSamples], fabric: Fabric, folder: Path) -> None:
+def extend_dataset(base: Dataset, more: Sequence[NetlistSamples], folder: Path) -> None:
     """Write a dataset to `folder`; what was there is replaced.
 
-    Netlists of `more` are numbered on from those of `base`, and all must be lowered for `fabric`.
+    Netlists of `more` are numbered on from those of `base`.
     """
     shutil.rmtree(folder, ignore_errors=True)
     make_folder(folder)
@@ -35,7 +34,7 @@ def extend_dataset(base: Dataset, more: Sequence[NetlistSamples], fabric: Fabric
         samples = [_sample(base, more, number) for number in range(first, last)]
         put_shard(folder, shard, shard_bytes(samples, metadata))
     merge(folder, len(numbers), metadata)
-    split_dataset(Dataset.open(folder, fabrics=[fabric]))
+    split_dataset(Dataset.open(folder))
 
 
 def _sample(base: Dataset, more: Sequence[NetlistSamples], number: int) -> NetlistSamples:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.records import Labels, NetlistSamples, Phase
+from costmodel.dataset.records import ALONE, Labels, NetlistSamples, Origin, Phase
 from costmodel.dataset.search import Explorer, Found
 from placer.base import DoesNotFitError, InputError, source_key
 from placer.cost import HeuristicCost
 from placer.decision import Decisions, check
 from placer.fabric import Fabric
-from placer.graph.workloads import build
+from placer.graph.workloads import NETWORK_FAMILIES
 from placer.netlist import Netlist
-from placer.netlist.lowering import SECTION, draw_section, draw_spec, lower, plan_section
+from placer.netlist.lowering import DrawnPlan, draw_plans, draw_segment
 from placer.simulation import (
     LONG_SAMPLE_CYCLES,
     Outcome,
@@ -29,7 +29,8 @@ from placer.simulation import (
     simulate_stack,
 )
 
-MAX_DRAWS = 16  # of a netlist that fits
+MAX_DRAWS = 64  # of a netlist that fits
+MAX_ATTEMPTS = 8  # to find a netlist with a decision that becomes steady
 # Share of the decisions of a netlist by phase. Most lie near the optimum: there an annealer spends
 # its time, and there models fail.
 PHASE_SHARE = {
@@ -40,7 +41,7 @@ PHASE_SHARE = {
     Phase.QUENCHED: 0.10,
     Phase.OPTIMAL: 0.44,
 }
-# Of sections of random transformers. The rules are nearly right there, random searches far from
+# Of sections of random networks. The rules are nearly right there, random searches far from
 # the best: what a model must tell apart are results of good searches.
 SECTION_SHARE = {
     Phase.RANDOM: 0.05,
@@ -50,6 +51,16 @@ SECTION_SHARE = {
     Phase.QUENCHED: 0.05,
     Phase.OPTIMAL: 0.15,
 }
+# Beside the results of a pool, which is near the optimum itself.
+BESIDE_POOL_SHARE = {
+    Phase.RANDOM: 0.08,
+    Phase.HOT: 0.0,
+    Phase.MID: 0.08,
+    Phase.COLD: 0.20,
+    Phase.QUENCHED: 0.07,
+    Phase.OPTIMAL: 0.57,
+}
+_SEARCH_TAG = 0x5EA2  # keeps the seeds of searches apart from those of segments
 NUM_WALKS = 4  # with the simulator in the loop, from the best of the other phases
 
 
@@ -60,11 +71,16 @@ class SampleOptions:
     sample_cycles: int = 32  # work per sample, in cycles, for which workload sizes are drawn
     decisions: int = 24  # per netlist
     short_labels: bool = False  # where samples are long, except for walks with the simulator in the loop
+    max_cycles: int = 2048  # per sample of a section of a random network
+    plans: int = 1  # netlists that are made of one segment, each laid out otherwise
+    pool: int = 0  # decisions that are results of short anneals; the best is the potential of the netlist
 
     def __post_init__(self) -> None:
-        for name, least in (("sample_cycles", 4), ("decisions", 8)):
+        for name, least in (("sample_cycles", 4), ("decisions", 8), ("max_cycles", 16), ("plans", 1), ("pool", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name}={getattr(self, name)}; allowed {least} or more")
+        if self.pool > self.decisions - 4:
+            raise InputError(f"pool={self.pool} of decisions={self.decisions}; allowed: 4 less or fewer")
 
 
 def code_version() -> str:
@@ -73,14 +89,41 @@ def code_version() -> str:
 
 
 def make_samples(fabric: Fabric, family: str, options: SampleOptions, seed: int, netlist_id: int) -> NetlistSamples:
-    """Make all samples of netlist number `netlist_id`, from nothing but the arguments."""
-    rng = np.random.default_rng([seed, netlist_id])
+    """Make all samples of netlist number `netlist_id`, from nothing but the arguments.
+
+    Netlists of one segment follow each other. One whose decisions all fail is drawn anew, and then
+    is alone.
+    """
     failures: list[str] = []
-    netlist, spec = _draw(fabric, family, options, rng, failures)
-    is_section = family == SECTION
-    explorer = Explorer(fabric, netlist, rng, is_tuned=is_section)
-    counts = phase_counts(options.decisions, SECTION_SHARE if is_section else PHASE_SHARE)
-    found = _anneal(explorer, counts)
+    segment, number = divmod(netlist_id, options.plans)
+    seeds = [seed, netlist_id] if options.plans == 1 else [seed, segment, options.plans]
+    for attempt in range(MAX_ATTEMPTS):
+        rng = np.random.default_rng([*seeds, attempt] if attempt else seeds)
+        plans, spec = _draw(fabric, family, options, rng, failures)
+        if options.plans > 1:  # all of them were drawn from one generator
+            rng = np.random.default_rng([*seeds, attempt, number, _SEARCH_TAG])
+        origin = Origin((seed, netlist_id), spec, ALONE if attempt else segment, plans[number].samples)
+        try:
+            return _search(fabric, plans[number].netlist, origin, options, rng, failures)
+        except InputError as error:
+            failures.append(f"drawn anew: {error}")
+    raise InputError(f"netlist {netlist_id}: {MAX_ATTEMPTS} draws without a decision that becomes steady: {failures}")
+
+
+def _search(
+    fabric: Fabric,
+    netlist: Netlist,
+    origin: Origin,
+    options: SampleOptions,
+    rng: np.random.Generator,
+    failures: list[str],
+) -> NetlistSamples:
+    """Find decisions of a netlist and label them. Raises InputError when none becomes steady."""
+    is_tuned = netlist.family in NETWORK_FAMILIES and not options.pool
+    explorer = Explorer(fabric, netlist, rng, is_tuned)
+    shares = BESIDE_POOL_SHARE if options.pool else SECTION_SHARE if is_tuned else PHASE_SHARE
+    found = _anneal(explorer, phase_counts(options.decisions - options.pool, shares))
+    found += [explorer.pool() for _ in range(options.pool)]
     outcome, fidelity = _simulate(fabric, netlist, found, options.short_labels)
     outcomes = [outcome]
     missing = options.decisions - len(found)  # an anneal may have skipped a phase
@@ -96,23 +139,19 @@ def make_samples(fabric: Fabric, family: str, options: SampleOptions, seed: int,
         outcomes += labels
     check(fabric, netlist, Decisions.concatenate(f.decision for f in found))
     fidelity = np.concatenate([fidelity, np.ones(len(found) - len(fidelity), np.float32)])
-    return label(fabric, netlist, spec, found, outcomes, failures, (seed, netlist_id), fidelity)
+    return label(fabric, netlist, origin, found, outcomes, failures, fidelity)
 
 
 def _draw(
     fabric: Fabric, family: str, options: SampleOptions, rng: np.random.Generator, failures: list[str]
-) -> tuple[Netlist, dict[str, Any]]:
+) -> tuple[list[DrawnPlan], dict[str, Any]]:
+    """Draw a segment, and so many plans of it."""
     for _ in range(MAX_DRAWS):
         try:
-            if family == SECTION:
-                return draw_section(fabric, rng)
-            spec, fill = draw_spec(fabric, family, options.sample_cycles, rng)
-            graph = build(spec)
-            netlist = lower(fabric, graph, plan_section(fabric, graph, fill))
+            segment = draw_segment(fabric, family, options.sample_cycles, options.max_cycles, rng)
+            return draw_plans(fabric, segment, options.plans, options.max_cycles, rng), segment.about
         except DoesNotFitError as error:
             failures.append(f"does not fit: {error}")
-            continue
-        return netlist, {"family": family, **asdict(spec), "fill": fill}
     raise InputError(
         f"none of {MAX_DRAWS} random {family} workloads of {options.sample_cycles} cycles per "
         f"sample fits the fabric {fabric.name}; the last reason: {failures[-1]}"
@@ -171,11 +210,10 @@ def _simulate(
 def label(
     fabric: Fabric,
     netlist: Netlist,
-    spec: dict[str, Any],
+    origin: Origin,
     found: list[Found],
     outcomes: list[Outcome],
     failures: list[str],
-    seed: tuple[int, ...],
     fidelity: NDArray[np.float32] | None = None,
 ) -> NetlistSamples:
     """Return samples of the decisions that became steady; `failures` tells of the others.
@@ -207,14 +245,17 @@ def label(
         busiest_link=utilisation.max(axis=1).astype(np.float32),
         fidelity=np.ones(len(kept), np.float32) if fidelity is None else fidelity[kept],
     )
+    phase = tuple(found[k].phase for k in kept)
+    reached = netlist.bound_cycles / labels.cycles_per_sample
     return NetlistSamples(
-        netlist_id=seed[-1],
-        seed=seed,
-        spec=spec,
+        netlist_id=origin.seed[-1],
+        origin=origin,
+        fabric=fabric,
         netlist=netlist,
+        potential=float(max((y for y, of in zip(reached, phase, strict=True) if of is Phase.POOL), default=0.0)),
         decisions=decisions,
         labels=labels,
-        phase=tuple(found[k].phase for k in kept),
+        phase=phase,
         search=tuple(found[k].search for k in kept),
         heuristic=HeuristicCost(fabric).score(netlist, decisions),
         failures=tuple(failures),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from costmodel.dataset.records import NetlistSamples, Phase
+from costmodel.dataset.records import ALONE, NetlistSamples, Phase
 from costmodel.dataset.schema import FABRIC_TABLES, Metadata, TableFile, TablePair, require_same_origin
-from costmodel.dataset.tables import samples_from
+from costmodel.dataset.tables import hardware_of, samples_from
 from placer.base import FloatArray, InputError, LongArray
 from placer.decision.routing import require_routes, require_sites
 from placer.fabric import Fabric
@@ -45,6 +47,7 @@ class Tables:
     metadata: Metadata
     families: tuple[str, ...]  # [num_netlists]
     fingerprints: tuple[str, ...]  # [num_netlists]
+    groups: LongArray  # [num_netlists] equal for equal netlists and for plans of one segment
     first_decision: LongArray  # [num_netlists + 1]
     netlists_file: TableFile
     decisions_file: TableFile
@@ -61,7 +64,8 @@ class Tables:
         )
         require_same_origin(decisions.metadata, netlists.metadata, decisions.label)
         names = ["netlist_id", "family", "fingerprint", "num_decisions"]
-        columns = netlists.read_columns(names).to_pydict()
+        has_segments = "segment" in pair.netlists.columns.names
+        columns = netlists.read_columns(names + ["segment"] * has_segments).to_pydict()
         _require_pair(netlists, decisions, columns["netlist_id"], columns["num_decisions"])
         return cls(
             folder=folder,
@@ -69,6 +73,7 @@ class Tables:
             metadata=netlists.metadata,
             families=tuple(columns["family"]),
             fingerprints=tuple(columns["fingerprint"]),
+            groups=_groups(columns["fingerprint"], columns.get("segment", [ALONE] * len(columns["fingerprint"]))),
             first_decision=np.cumsum([0, *columns["num_decisions"]], dtype=np.int64),
             netlists_file=netlists,
             decisions_file=decisions,
@@ -114,22 +119,26 @@ class Tables:
 class Dataset(Tables):
     """Decisions on fabrics; the phases of its index are values of `Phase`.
 
-    dataset = Dataset.open("data/dataset", [load_fabric("small")])
+    dataset = Dataset.open("data/dataset")
     for samples in dataset.each_netlist(): ...
     """
 
-    fabrics: dict[str, Fabric] = field(default_factory=dict)
-
     @staticmethod
-    def open(folder: str | Path, fabrics: Iterable[Fabric] = ()) -> Dataset:
+    def open(folder: str | Path) -> Dataset:
         """Read the footers and the list of netlists.
 
-        Decisions of netlists that were lowered for one of `fabrics` are checked against it when
-        they are read; sites and links of others may be out of range.
         Raises InputError when the folder holds no complete dataset of this version.
         """
-        known = {fabric.name: fabric for fabric in fabrics}
-        return replace(Dataset.read(folder, FABRIC_TABLES), fabrics=known)
+        return Dataset.read(folder, FABRIC_TABLES)
+
+    @cached_property
+    def fabrics(self) -> tuple[Fabric, ...]:
+        """Return the fabrics that netlists were lowered for, each once. Raises InputError for illegal ones."""
+        texts = self.netlists_file.read_columns(["hardware"])["hardware"].to_pylist()
+        try:
+            return tuple(hardware_of(text) for text in dict.fromkeys(texts))
+        except InputError as error:
+            raise InputError(f"{self.netlists_file.label}: {error}") from error
 
     @cached_property
     def index(self) -> Index:
@@ -148,10 +157,8 @@ class Dataset(Tables):
         decision_table = self.decisions_file.read_group(netlist_id)
         try:
             samples = samples_from(netlist_table, decision_table)
-            fabric = self.fabrics.get(samples.netlist.fabric)
-            if fabric is not None:
-                require_sites(fabric, samples.netlist, samples.decisions.sites)
-                require_routes(fabric, samples.netlist, samples.decisions)
+            require_sites(samples.fabric, samples.netlist, samples.decisions.sites)
+            require_routes(samples.fabric, samples.netlist, samples.decisions)
         except InputError as error:
             raise InputError(f"dataset {self.folder}: netlist {netlist_id}: {error}") from error
         return samples
@@ -159,6 +166,16 @@ class Dataset(Tables):
     def each_netlist(self) -> Iterator[NetlistSamples]:
         """Yield the samples of one netlist after the other."""
         return (self.samples(netlist_id) for netlist_id in range(self.num_netlists))
+
+
+def _groups(fingerprints: list[str], segments: list[int]) -> LongArray:
+    """Return groups of netlists that must not be told apart by a split, numbered from 0."""
+    num = len(fingerprints)
+    keys = [*fingerprints, *(f"alone {k}" if s == ALONE else f"segment {s}" for k, s in enumerate(segments))]
+    ids = np.unique(keys, return_inverse=True)[1]
+    edges = coo_array((np.ones(num), (ids[:num], ids[num:])), shape=(2 * num, 2 * num))
+    labels = connected_components(edges, directed=False)[1]
+    return np.unique(labels[ids[:num]], return_inverse=True)[1].astype(np.int64)
 
 
 def _require_pair(netlists: TableFile, decisions: TableFile, ids: list[int], num_decisions: list[int]) -> None:

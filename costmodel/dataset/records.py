@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placer.decision import Decisions
+from placer.fabric import Fabric
 from placer.netlist import Netlist
 
 ALL = "all"  # where the name of a family or a phase may stand
+ALONE = -1  # segment of a netlist that shares it with no other
 
 
 class Phase(Enum):
@@ -23,6 +25,7 @@ class Phase(Enum):
     MID = "mid"
     COLD = "cold"  # an anneal, few moves accepted
     QUENCHED = "quenched"  # greedy descent
+    POOL = "pool"  # the result of a short anneal as a placer makes it
     OPTIMAL = "optimal"  # around the best found with the simulator in the loop
 
 
@@ -43,13 +46,24 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a netlist comes from."""
+
+    seed: tuple[int, ...]  # of the random generator of this netlist
+    spec: dict[str, Any]  # the workload that was lowered, for example {"family": "mlp", ...}
+    segment: int = ALONE  # netlists with the same number are plans of one part of a network
+    samples: int = 1  # per input of the network, so plans of a segment can be compared
+
+
+@dataclass(frozen=True, slots=True)
 class NetlistSamples:
     """All samples of one netlist: the decisions with their labels and where they come from."""
 
     netlist_id: int  # position in the dataset
-    seed: tuple[int, ...]  # of the random generator of this netlist
-    spec: dict[str, Any]  # the workload that was lowered, for example {"family": "mlp", ...}
+    origin: Origin
+    fabric: Fabric  # that it was lowered for
     netlist: Netlist
+    potential: float  # throughput that the best of a pool of short anneals reaches; 0: there was no pool
     decisions: Decisions
     labels: Labels
     phase: tuple[Phase, ...]  # [num_decisions]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from placer.base import InputError, parse_object
 
 KIND = "dataflow-costmodel dataset"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class TableSchema(NamedTuple):
@@ -67,6 +67,10 @@ NETLISTS = columns(
     num_ports=pa.int32(),
     num_decisions=pa.int32(),
     seed=list_of(pa.uint64()),
+    segment=pa.int32(),  # equal for plans of one part of a network; -1: alone
+    samples=pa.int64(),  # per input of the network
+    potential=pa.float64(),  # throughput of the best of a pool of short anneals; 0: no pool
+    hardware=pa.string(),  # JSON of the fabric
     spec=pa.string(),  # JSON
     netlist=pa.string(),  # JSON of Netlist.to_dict
     failures=list_of(pa.string()),

@@ -2,7 +2,7 @@
 
 Everything about the search is drawn anew for each run (start temperature, cooling, effort, mix of
 moves, weights and sharpness of the heuristic, router), so that no single search leaves its mark.
-Tuned searches (for sections) draw only what a placer would.
+Tuned searches (for sections, and for pools) draw only what a placer would.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ WALK_TEMPERATURE = 0.01  # moves that cost about 1% pass
 NEGOTIATED_SHARE = 0.25  # of the decisions get negotiated routes after the search
 TUNED_FLOW, TUNED_SPREAD = 1.6, 0.25  # weight of long flows; deviation of the log of weights
 TUNED_DOUBLINGS = (1, 2, 2, 3)  # that are drawn
+POOL_EFFORT = 0.3  # of the anneals of a pool
 MAX_TRIES = 8  # moves of a walk per decision that is wanted; some find no place
 
 
@@ -105,6 +106,12 @@ class Explorer:
         search = _describe(options, rules)
         return [self._rerouted(Found(seen[p][1], p, search)) for p in wanted if p in seen]
 
+    def pool(self) -> Found:
+        """Return the result of a short anneal as a placer makes it."""
+        options, rules = AnnealOptions(effort=POOL_EFFORT), self._draw_tuned_rules()
+        result = self._run(HeuristicCost(self._fabric, rules), options, self._random_start(), None)
+        return Found(result.decision, Phase.POOL, _describe(options, rules))
+
     def quench(self) -> Found:
         """Return where greedy descent from a random placement ends."""
         effort = math.exp(self._rng.uniform(math.log(0.05), math.log(2)))
@@ -165,10 +172,13 @@ class Explorer:
 
     def _draw_rules(self) -> Rules:
         if self._is_tuned:
-            link, flow, port = np.exp(self._rng.normal(0.0, TUNED_SPREAD, 3)).tolist()
-            return Rules(link, TUNED_FLOW * flow, port, int(self._rng.choice(TUNED_DOUBLINGS)))
+            return self._draw_tuned_rules()
         link, flow, port = (_log_uniform(self._rng, 0.5, 2) for _ in range(3))
         return Rules(link, flow, port, doublings=int(self._rng.integers(1, MAX_DOUBLINGS)))
+
+    def _draw_tuned_rules(self) -> Rules:
+        link, flow, port = np.exp(self._rng.normal(0.0, TUNED_SPREAD, 3)).tolist()
+        return Rules(link, TUNED_FLOW * flow, port, int(self._rng.choice(TUNED_DOUBLINGS)))
 
 
 def _phase_of(acceptance: float) -> Phase:

@@ -82,7 +82,7 @@ def make_splits(dataset: Tables, num_folds: int = DEFAULT_FOLDS) -> Splits:
 
     Raises InputError when there are fewer different netlists than folds.
     """
-    num_different = len(set(dataset.fingerprints))
+    num_different = len(set(dataset.groups.tolist()))
     if num_folds < 2 or num_different < num_folds or len(dataset) < num_folds:
         raise InputError(
             f"num_folds={num_folds} with {num_different} different netlists and {len(dataset)} "
@@ -92,13 +92,13 @@ def make_splits(dataset: Tables, num_folds: int = DEFAULT_FOLDS) -> Splits:
     random_seed, graph_seed = seeds.spawn(2)
     random = np.random.default_rng(random_seed).permutation(len(dataset)) % num_folds
     generator = np.random.default_rng(graph_seed)
-    graph = _graph_folds(dataset.families, dataset.fingerprints, num_folds, generator)
+    graph = _graph_folds(dataset.families, dataset.groups.tolist(), num_folds, generator)
     return _splits_of(dataset, num_folds, random=random, graph=graph)
 
 
 def split_dataset(dataset: Tables) -> Splits:
     """Make and store splits of as many folds as usual, or as there are different netlists."""
-    splits = make_splits(dataset, min(DEFAULT_FOLDS, len(set(dataset.fingerprints))))
+    splits = make_splits(dataset, min(DEFAULT_FOLDS, len(set(dataset.groups.tolist()))))
     write_splits(dataset.folder, splits)
     return splits
 
@@ -134,8 +134,9 @@ def read_splits(folder: str | Path, pair: TablePair = FABRIC_TABLES) -> Splits:
             raise InputError(f"num_folds is {num_folds!r:.40}, needed an integer from 2 on")
         random = _read_folds(document, "random", len(dataset), num_folds)
         graph = _read_folds(document, "graph", dataset.num_netlists, num_folds)
-        if len(set(zip(dataset.fingerprints, graph.tolist(), strict=True))) != len(set(dataset.fingerprints)):
-            raise InputError("graph has equal netlists in different folds")
+        groups = dataset.groups.tolist()
+        if len(set(zip(groups, graph.tolist(), strict=True))) != len(set(groups)):
+            raise InputError("graph has equal netlists, or plans of one segment, in different folds")
         splits = _splits_of(dataset, num_folds, random=random, graph=graph)
         if document["family"] != list(splits.families):
             raise InputError(f"family lists {document['family']!r:.60}, not {splits.families}")
@@ -160,20 +161,21 @@ def _splits_of(dataset: Tables, num_folds: int, *, random: LongArray, graph: Lon
 
 
 def _graph_folds(
-    families: Sequence[str], fingerprints: Sequence[str], num_folds: int, generator: np.random.Generator
+    families: Sequence[str], group_of: Sequence[int], num_folds: int, generator: np.random.Generator
 ) -> LongArray:
-    """Return the fold of each netlist: equal ones together, families spread evenly.
+    """Return the fold of each netlist: those of a group together, families spread evenly.
 
-    Each group of equal netlists, in random order and large ones first, goes to the fold that has
-    fewest netlists of its family, and among these to the one with fewest in all. Done here since
-    scikit-learn's StratifiedGroupKFold refuses families with fewer netlists than folds.
+    Each group of equal netlists and of plans of one segment, in random order and large ones first,
+    goes to the fold that has fewest netlists of its family, and among these to the one with fewest
+    in all. Done here since scikit-learn's StratifiedGroupKFold refuses families with fewer netlists
+    than folds.
     """
     folds, in_all = np.zeros(len(families), np.int64), np.zeros(num_folds, np.int64)
     for family in sorted(set(families)):
-        groups: dict[str, list[int]] = {}  # by fingerprint
-        for netlist_id, fingerprint in enumerate(fingerprints):
+        groups: dict[int, list[int]] = {}
+        for netlist_id, number in enumerate(group_of):
             if families[netlist_id] == family:
-                groups.setdefault(fingerprint, []).append(netlist_id)
+                groups.setdefault(number, []).append(netlist_id)
         members = list(groups.values())
         shuffled = [members[i] for i in generator.permutation(len(members))]
         in_family = np.zeros(num_folds, np.int64)

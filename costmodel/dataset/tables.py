@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from costmodel.dataset.records import Labels, NetlistSamples, Phase
+from costmodel.dataset.records import ALONE, Labels, NetlistSamples, Origin, Phase
 from costmodel.dataset.schema import DECISIONS, NETLISTS, parse_cell, to_json
 from placer.base import InputError, IntArray, LongArray
 from placer.decision import Decisions
-from placer.fabric import SiteKind
+from placer.fabric import Fabric, SiteKind, fabric_of
 from placer.netlist import Netlist
 
 _UNIT_LABELS = ("unit_busy", "unit_starved", "unit_blocked", "unit_port_wait")
@@ -26,8 +27,12 @@ def netlist_row(samples: NetlistSamples) -> pa.Table:
         "netlist_id": samples.netlist_id,
         **_facts(netlist),
         "num_decisions": len(samples.decisions),
-        "seed": list(samples.seed),
-        "spec": to_json(samples.spec),
+        "seed": list(samples.origin.seed),
+        "segment": samples.origin.segment,
+        "samples": samples.origin.samples,
+        "potential": samples.potential,
+        "hardware": hardware_text(samples.fabric),
+        "spec": to_json(samples.origin.spec),
         "netlist": to_json(netlist.to_dict()),
         "failures": list(samples.failures),
     }
@@ -76,11 +81,13 @@ def samples_from(netlist_table: pa.Table, decision_table: pa.Table) -> NetlistSa
     order = np.arange(table.num_rows)
     if (columns["netlist_id"] != row["netlist_id"]).any() or (columns["decision"] != order).any():
         raise InputError("the decisions belong to another netlist or are not in order")
+    spec = parse_cell(row["spec"], "spec")
     samples = NetlistSamples(
         netlist_id=row["netlist_id"],
-        seed=tuple(row["seed"]),
-        spec=parse_cell(row["spec"], "spec"),
+        origin=Origin(tuple(row["seed"]), spec, row["segment"], row["samples"]),
+        fabric=hardware_of(row["hardware"]),
         netlist=netlist,
+        potential=row["potential"],
         decisions=_read_decisions(table, columns),
         labels=Labels(**{field.name: columns[field.name] for field in fields(Labels)}),
         phase=tuple(_phase(name) for name in table["phase"].to_pylist()),
@@ -92,6 +99,17 @@ def samples_from(netlist_table: pa.Table, decision_table: pa.Table) -> NetlistSa
     if (columns["throughput"] != samples.throughput).any():
         raise InputError("throughput is not bound_cycles / cycles_per_sample")
     return samples
+
+
+def hardware_text(fabric: Fabric) -> str:
+    """Return a fabric as the netlists table holds it."""
+    return to_json(asdict(fabric))
+
+
+@lru_cache(maxsize=64)
+def hardware_of(text: str) -> Fabric:
+    """Return the fabric in a cell. Raises InputError when it is none."""
+    return fabric_of(parse_cell(text, "hardware"))
 
 
 def require_consistent(samples: NetlistSamples) -> None:
@@ -107,6 +125,16 @@ def require_consistent(samples: NetlistSamples) -> None:
         )
     if not ((labels.fidelity > 0) & (labels.fidelity <= 1)).all():
         raise InputError(f"netlist {samples.netlist_id}: fidelity must lie in (0, 1]")
+    if samples.fabric.name != samples.netlist.fabric:
+        raise InputError(
+            f"netlist {samples.netlist_id} was lowered for fabric {samples.netlist.fabric!r}, "
+            f"stored with {samples.fabric.name!r}"
+        )
+    if not 0 <= samples.potential <= 1 or samples.origin.samples < 1 or samples.origin.segment < ALONE:
+        raise InputError(
+            f"netlist {samples.netlist_id}: potential={samples.potential}, samples={samples.origin.samples}, "
+            f"segment={samples.origin.segment}; allowed: 0 to 1, 1 or more, {ALONE} or more"
+        )
     for name in (*_UNIT_LABELS, "busiest_link"):
         if not (np.isfinite(getattr(labels, name)) & (getattr(labels, name) >= 0)).all():
             raise InputError(f"netlist {samples.netlist_id}: {name} must be finite and 0 or more")

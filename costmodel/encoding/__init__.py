@@ -8,6 +8,7 @@ from costmodel.encoding.features import (
     FLOW_COLUMNS,
     LANE_KINDS,
     MAX_STAGE,
+    NO_HARDWARE,
     OPS,
     UNIT_COLUMNS,
     FeatureSchema,

@@ -20,6 +20,7 @@ class Batch:
     log_throughput: Tensor  # [num_decisions]
     log_rules: Tensor  # [num_decisions]
     graph: Tensor  # [num_decisions] number of the netlist
+    hardware: Tensor  # [num_decisions, columns]
     num_units: Tensor  # [num_decisions] and so on: rows per decision
     num_flows: Tensor
     num_lanes: Tensor
@@ -82,6 +83,7 @@ def make_batch(data: GraphSet, ids: LongArray) -> Batch:
         "log_throughput": data.log_throughput[ids],
         "log_rules": data.log_rules[ids],
         "graph": data.netlist_of[ids],
+        "hardware": data.hardware[facts],
         "num_switches": switches,
         **{f"num_{table}s": rows[table].size for table in ("unit", "flow", "lane", "link")},
     }

@@ -24,7 +24,6 @@ from costmodel.dataset import Dataset
 from costmodel.encoding.encode import Encoded, encode
 from costmodel.encoding.features import FEATURE_VERSION, NetlistFeatures, netlist_features
 from placer.base import IntArray, LongArray, SingleArray, make_folder
-from placer.fabric import Fabric
 
 NUM_STALLS = 3  # of a unit: starved, blocked, waiting for a port
 _META_FILE = "meta.json"
@@ -48,6 +47,7 @@ class GraphSet:
     end_start: LongArray  # [num_facts + 1]
     end_flow: IntArray
     end_unit: IntArray
+    hardware: SingleArray  # [num_facts, columns]
     hops_start: LongArray  # [num_decisions + 1] of end_hops
     end_hops: IntArray
     placed_start: LongArray  # [num_decisions + 1] of unit_switch and unit_stalls
@@ -86,9 +86,9 @@ def graph_set(parts: Iterable[tuple[NetlistFeatures, Encoded]]) -> GraphSet:
     return _join([_columns(features, encoded) for features, encoded in parts])
 
 
-def encode_dataset(dataset: Dataset, fabric: Fabric, folder: Path) -> GraphSet:
+def encode_dataset(dataset: Dataset, folder: Path) -> GraphSet:
     """Encode all decisions of a dataset with labels into files in `folder`; used again if there."""
-    parts = _labelled_parts(dataset, fabric)
+    parts = _labelled_parts(dataset)
     return stored_graph_set(parts, FEATURE_VERSION, dataset.content_hash, folder)
 
 
@@ -111,9 +111,10 @@ def stored_graph_set(
     return _open(folder)
 
 
-def _labelled_parts(dataset: Dataset, fabric: Fabric) -> Iterator[dict[str, NDArray[Any]]]:
+def _labelled_parts(dataset: Dataset) -> Iterator[dict[str, NDArray[Any]]]:
     for samples in dataset.each_netlist():
-        columns = _columns(netlist_features(samples.netlist), encode(fabric, samples.netlist, samples.decisions))
+        fabric, netlist = samples.fabric, samples.netlist
+        columns = _columns(netlist_features(fabric, netlist), encode(fabric, netlist, samples.decisions))
         labels = samples.labels
         stalls = np.stack((labels.unit_starved, labels.unit_blocked, labels.unit_port_wait), axis=2)
         columns["log_throughput"] = np.log(samples.throughput).astype(np.float32)

@@ -30,9 +30,12 @@ from placer.decision import Decisions
 from placer.fabric import Fabric, fabric_of
 from placer.netlist import Netlist
 
-# A model does not see rates and latencies: it learned their effect, so they must be the same again.
+# A model of one fabric learned the effect of its rates and latencies, so they must be the same again.
 # These only say how much there is of everything, or matter only to whole networks.
-_SIZES = ("name", "columns", "rows", "ports_per_side", "clock_mhz", "switch_cycles", "dram.channels")
+_SIZES = (
+    "name", "columns", "rows", "compute_tiles", "memory_tiles", "ports_per_side", "clock_mhz", "switch_cycles",
+    "dram.channels",
+)  # fmt: skip
 
 
 class LearnedCost:
@@ -45,7 +48,7 @@ class LearnedCost:
     def __init__(self, fabric: Fabric, *models: Model, pessimism: float = 0.0, student: bool = True) -> None:
         """Take the models; with `student`, searches ask their students first, if all have one.
 
-        Raises InputError when a model was trained on hardware with other rates, or on mappings.
+        Raises InputError when a model was trained on one fabric with other rates, or on mappings.
         """
         if not models:
             raise InputError("a learned cost needs at least one model")
@@ -81,6 +84,8 @@ class LearnedCost:
         if not models:
             raise InputError("no model file or URI was named")
         models[0].require_features(FABRIC_FEATURES)
+        if fabric is None and "ranges" in models[0].origin["fabric"]:
+            raise InputError("the model was trained on many fabrics; name the one that it is asked about")
         fabric = fabric or fabric_of(models[0].origin["fabric"])
         return cls(fabric, *models, pessimism=pessimism, student=student)
 
@@ -119,7 +124,7 @@ class LearnedCost:
     def _predict(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Return log throughput and log sigma by each model [num_decisions, num_models, 2]."""
         if self._last is None or self._last[0] is not netlist:
-            self._last = netlist, netlist_features(netlist)
+            self._last = netlist, netlist_features(self.fabric, netlist)
         features, encoded = self._last[1], encode(self.fabric, netlist, decisions)
         if self._networks is None:
             return _predict_by_dgl(self.models, features, encoded)
@@ -176,6 +181,11 @@ def _predict_by_dgl(models: Sequence[Model], features: NetlistFeatures, encoded:
 
 
 def _require_same_hardware(fabric: Fabric, model: Model) -> None:
+    """Raise InputError when a model can know nothing of a fabric: it saw one with other rates alone."""
+    if "ranges" in model.origin["fabric"]:
+        if isinstance(model.network, FlowNetwork) and model.network.reads_hardware:
+            return
+        raise InputError("the model was trained on many fabrics, but its network does not see which; train another one")
     learned, given = _rates(model.origin["fabric"]), _rates(asdict(fabric))
     for name in sorted(learned.keys() | given.keys()):
         if learned.get(name) != given.get(name):

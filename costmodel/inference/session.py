@@ -75,7 +75,7 @@ def open_engine(
     Raises InputError when its prediction is not finite.
     """
     topology, flows, grid = fabric.topology, flows_of(netlist), grid_of(fabric)
-    features = netlist_features(netlist)
+    features = netlist_features(fabric, netlist)
     num_channels, num_links = fabric.link.channels, topology.num_links
     link = np.repeat(np.arange(num_links, dtype=np.int32), num_channels)
     kind = (link >= topology.num_mesh_links).astype(np.int32)

@@ -95,7 +95,7 @@ def open_inference(
     networks: Sequence[FlowNetwork], features: NetlistFeatures, flows: Flows, routes: Routes, max_hops: int
 ) -> Inference:
     """Return what is known of a netlist while no flow has a route yet."""
-    weights, num_lanes = weights_of(networks, max_hops), len(routes.lane_kind)
+    weights, num_lanes = weights_of(networks, features.hardware, max_hops), len(routes.lane_kind)
     rows = _empty_rows(weights, flows, num_lanes, facts_of(networks, features))
     scratch = _empty_scratch(weights, flows, num_lanes, len(routes.on_route_link))
     return Inference(weights, flows, routes, rows, scratch)

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from costmodel.dataset import Dataset, NetlistSamples
-from costmodel.encoding import encode, graph_set, netlist_features
+from costmodel.encoding import FABRIC_FEATURES, encode, graph_set, netlist_features
 from costmodel.inference.full import predict_encoded
 from costmodel.inference.search import LearnedSearch
 from costmodel.model import Model, Selection
@@ -17,7 +17,6 @@ from costmodel.training import Neighbours, StudentConfig, ranks, teach
 from placer.annealing import Counts, MoveMix, start_of
 from placer.base import LongArray
 from placer.decision import Decisions, allowed_sites
-from placer.fabric import Fabric
 
 TEMPERATURE, REACH = 0.003, 4  # of the walks, as searches with a learned model begin
 VALIDATION_SHARE = 0.1  # of the netlists: the student is judged by them
@@ -30,11 +29,11 @@ def add_student(model: Model, train: Selection, config: StudentConfig, seed: int
     those that it has not seen. A model that no compiled search can ask stays as it is.
     """
     data, network = train.data, model.network
-    if config.steps == 0 or not isinstance(data.hardware, Fabric) or not isinstance(network, FlowNetwork):
+    if config.steps == 0 or data.features is not FABRIC_FEATURES or not isinstance(network, FlowNetwork):
         return model
     chosen = np.random.default_rng(seed).permutation(np.unique(train.netlist))[: config.netlists]
     number = min(max(1, round(VALIDATION_SHARE * len(chosen))), len(chosen) - 1)
-    neighbours = draw_neighbours(network, data.fabric, Dataset.open(data.folder, [data.fabric]), chosen, config, seed)
+    neighbours = draw_neighbours(network, Dataset.open(data.folder), chosen, config, seed)
     student = teach(network, neighbours, chosen[number:], config, seed)
     rank = ranks(student, neighbours, chosen[:number])
     told = {
@@ -47,15 +46,15 @@ def add_student(model: Model, train: Selection, config: StudentConfig, seed: int
 
 
 def draw_neighbours(
-    network: FlowNetwork, fabric: Fabric, dataset: Dataset, netlists: LongArray, config: StudentConfig, seed: int
+    network: FlowNetwork, dataset: Dataset, netlists: LongArray, config: StudentConfig, seed: int
 ) -> Neighbours:
     """Return groups of neighbours of some netlists, in rising order, with what the network says."""
     parts, said, sizes, owner = [], [], [], []
     for netlist in np.sort(netlists).tolist():
         samples = dataset.samples(netlist)
-        groups = list(_groups(network, fabric, samples, config, np.random.default_rng([seed, netlist])))
-        features = netlist_features(samples.netlist)
-        encoded = encode(fabric, samples.netlist, Decisions.concatenate(groups))
+        groups = list(_groups(network, samples, config, np.random.default_rng([seed, netlist])))
+        features = netlist_features(samples.fabric, samples.netlist)
+        encoded = encode(samples.fabric, samples.netlist, Decisions.concatenate(groups))
         parts.append((features, encoded))
         said.append(predict_encoded([network], features, encoded)[:, 0, 0])
         sizes += [len(group) for group in groups]
@@ -69,10 +68,10 @@ def draw_neighbours(
 
 
 def _groups(
-    network: FlowNetwork, fabric: Fabric, samples: NetlistSamples, config: StudentConfig, rng: np.random.Generator
+    network: FlowNetwork, samples: NetlistSamples, config: StudentConfig, rng: np.random.Generator
 ) -> Iterator[Decisions]:
     """Yield a placement and moves from it, as stacks, at each stop of each walk."""
-    netlist, mix = samples.netlist, MoveMix().cumulated()
+    fabric, netlist, mix = samples.fabric, samples.netlist, MoveMix().cumulated()
     is_allowed = allowed_sites(fabric, netlist, None)
     for number in rng.permutation(len(samples.decisions))[: config.walks]:
         start = start_of(fabric, samples.decisions[int(number)], is_allowed)

@@ -1,8 +1,8 @@
 """The weights of `flow` networks as compiled code reads them.
 
 Layers that read the same row are joined side by side, layers whose results are added are joined one
-above the other, and everything that depends on a small number alone (hops of an end, kind of a lane
-and flows on it) becomes a table. What a configuration leaves out has weights 0. Rows are padded to
+above the other, and everything that depends on a small number and the fabric alone (hops of an end,
+kind of a lane and flows on it) becomes a table. What a configuration leaves out has weights 0. Rows are padded to
 full vectors. The first axis counts the members of an ensemble.
 """
 
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from costmodel.encoding import NetlistFeatures
 from costmodel.inference.vectors import aligned_zeros, padded
-from costmodel.networks import FlowNetwork, LaneUpdate, Pooling, Round
+from costmodel.networks import NEAR, FlowNetwork, LaneUpdate, Pooling, Round
 from placer.base import InputError, SingleArray
 
 
@@ -74,14 +74,16 @@ class Facts(NamedTuple):
     flow: SingleArray  # [M, num_flows, W] first layer of level 0, without hops
 
 
-def weights_of(networks: Sequence[FlowNetwork], max_hops: int) -> Weights:
-    """Return the weights of networks of one configuration, for ends at most `max_hops` links between switches away."""
+def weights_of(networks: Sequence[FlowNetwork], hardware: SingleArray, max_hops: int) -> Weights:
+    """Return the weights of networks of one configuration, for a fabric (`NetlistFeatures.hardware`).
+
+    Ends are at most `max_hops` links between switches away.
+    """
     config = networks[0].config
     if any(network.config != config for network in networks):
         raise InputError("the models of an ensemble must have networks of the same configuration")
-    hops = _hop_columns(max_hops)
     with torch.inference_mode():
-        members = [_member(network, hops) for network in networks]
+        members = [_member(network, torch.from_numpy(hardware), max_hops) for network in networks]
     stacked = {name: np.stack([member[name] for member in members]) for name in members[0]}
     arrays = {name: _aligned(array) for name, array in stacked.items()}
     return Weights(width=config.width, lane_width=config.lane_width, **arrays)
@@ -93,12 +95,6 @@ def facts_of(networks: Sequence[FlowNetwork], features: NetlistFeatures) -> Fact
         rows = [_facts(network, features) for network in networks]
     units, flows = zip(*rows, strict=True)
     return Facts(_aligned(np.stack(units)), _aligned(np.stack(flows)))
-
-
-def _hop_columns(max_hops: int) -> Tensor:
-    """Return the columns of hops as `FlowNetwork` has them, for 0 to max_hops."""
-    hops = torch.arange(max_hops + 1).float()[:, None]
-    return torch.cat((hops / 8, torch.log1p(hops), (hops <= 1).float()), dim=1)
 
 
 def _facts(network: FlowNetwork, features: NetlistFeatures) -> tuple[SingleArray, SingleArray]:
@@ -114,11 +110,10 @@ def _facts(network: FlowNetwork, features: NetlistFeatures) -> tuple[SingleArray
     return _pad(unit, len(unit), wide), _pad(flow, len(flow), wide)
 
 
-def _member(network: FlowNetwork, hops: Tensor) -> dict[str, NDArray[np.float32]]:
+def _member(network: FlowNetwork, hardware: Tensor, max_hops: int) -> dict[str, NDArray[np.float32]]:
     config = network.config
     wide, deep = padded(config.width), padded(config.lane_width)
-    if not config.edge_embedding:
-        hops = torch.zeros_like(hops)
+    hops = network.hop_columns(torch.arange(max_hops + 1), hardware.expand(max_hops + 1, -1))
     rounds = [_round(network, r, hops) for r in range(config.rounds)]
     shapes = _round(_template(network), 0, hops)
     arrays = {
@@ -127,16 +122,17 @@ def _member(network: FlowNetwork, hops: Tensor) -> dict[str, NDArray[np.float32]
     first, second = _linear(network.flow, 0), _linear(network.flow, 2)
     hop_weights = first.weight[:, -hops.shape[1] :].T
     far = hops.clone()
-    far[:, 2] = 0
-    near = hop_weights[2:] * config.edge_embedding
+    far[:, NEAR] = 0
+    near = hop_weights[NEAR : NEAR + 1] * config.edge_embedding
     lane_columns = network.lane.weight.T * config.edge_embedding
     lane_kinds = network.features.lane_kinds
+    constants = network.lane_constants(hardware)[0] @ lane_columns[lane_kinds + 1 :]
     readout = network.readout
     pooled, body = _linear(readout.body, 0), _linear(readout.body, 2)
     return arrays | {
         "zeros": np.zeros(3 * max(wide, deep), np.float32),
-        "lane_kind": _pad(lane_columns[:lane_kinds] + network.lane.bias, None, deep),
-        "lane_sharing": _pad(lane_columns[lane_kinds:], None, deep),
+        "lane_kind": _pad(lane_columns[:lane_kinds] + constants + network.lane.bias, None, deep),
+        "lane_sharing": _pad(lane_columns[lane_kinds : lane_kinds + 1], None, deep),
         "first_hops": _pad(far @ hop_weights, None, wide),
         "first_near": _pad(near, 1, wide),
         "flow_second": _pad(second.weight.T, wide, wide),

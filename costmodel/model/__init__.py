@@ -3,6 +3,7 @@
 from costmodel.model.labelled import (
     DataKind,
     Labelled,
+    ManyFabrics,
     Prediction,
     Selection,
     open_labelled,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from costmodel.dataset import FABRIC_TABLES, Dataset, Splits, Tables, read_splits
 from costmodel.encoding import FABRIC_FEATURES, FeatureSchema, GraphSet, encode_dataset
 from placer.base import FloatArray, InputError, LongArray
-from placer.fabric import Fabric, fabric_of
+from placer.fabric import Fabric
 
 _SPLIT_TAG = 0x7A11  # keeps the seed of the validation part apart from other uses
 
@@ -28,7 +28,7 @@ class Labelled:
     features: FeatureSchema
     graphs: GraphSet
     netlist: LongArray  # rising
-    group: LongArray  # equal netlists have the same
+    group: LongArray  # equal netlists, and plans of one segment, have the same
     family: NDArray[np.str_]
     phase: NDArray[np.str_]
     throughput: FloatArray  # the label, in (0, 1]
@@ -40,7 +40,7 @@ class Labelled:
         """Return the decisions of a folder; `encode` is called when all else is well."""
         index, splits = tables.index, read_splits(tables.folder, tables.pair)
         netlist = index.netlist_id
-        group = np.unique(tables.fingerprints, return_inverse=True)[1][netlist]
+        group = tables.groups[netlist]
         family = np.array(tables.families)[netlist]
         return Labelled(
             tables.folder, tables.content_hash, hardware, features, encode(), netlist, group,
@@ -55,7 +55,9 @@ class Labelled:
         """Return the fabric. Raises InputError when the decisions are not made for one."""
         if isinstance(self.hardware, Fabric):
             return self.hardware
-        raise InputError(f"dataset {self.folder} is of {self.features.subject}; needed one of a fabric")
+        raise InputError(
+            f"dataset {self.folder} is of {self.features.subject}, for {self.hardware.name}; needed one of a fabric"
+        )
 
 
 class Hardware(Protocol):
@@ -65,6 +67,39 @@ class Hardware(Protocol):
 
     @property
     def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ManyFabrics:
+    """The hardware of a dataset with more than one fabric."""
+
+    name: str
+    count: int  # different fabrics
+    ranges: dict[str, tuple[float, float]]  # least and most of every constant, by dotted name
+
+    @staticmethod
+    def of(fabrics: Sequence[Fabric]) -> ManyFabrics:
+        """Return what some fabrics have in common. Raises InputError when there are none."""
+        if not fabrics:
+            raise InputError("a dataset without netlists; needed one or more")
+        constants = [constants_of(asdict(fabric)) for fabric in fabrics]
+        ranges = {
+            name: (min(values), max(values))
+            for name in constants[0]
+            if (values := [each[name] for each in constants if name in each])
+        }
+        return ManyFabrics(f"{len(fabrics)} fabrics", len(fabrics), ranges)
+
+
+def constants_of(description: dict[str, Any], prefix: str = "") -> dict[str, float]:
+    """Return the numbers of a fabric by dotted name, such as "link.hop_cycles"."""
+    values: dict[str, float] = {}
+    for key, value in description.items():
+        if isinstance(value, dict):
+            values |= constants_of(value, f"{prefix}{key}.")
+        elif isinstance(value, int | float):
+            values[prefix + key] = value
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +185,6 @@ def open_labelled(folder: str | Path, cache: str | Path) -> Labelled:
             f"{folder} is a dataset of an unknown kind ({', '.join(tables)}); a program that reads "
             "it must import the room that knows it, such as costmodel.wafer"
         )
-    description = Dataset.open(folder).metadata.config.get("fabric")
-    if not isinstance(description, dict):
-        raise InputError(f"dataset {folder}: its settings name no fabric")
-    fabric = fabric_of(description)
-    dataset = Dataset.open(folder, [fabric])
-    return Labelled.of(dataset, fabric, FABRIC_FEATURES, lambda: encode_dataset(dataset, fabric, Path(cache)))
+    dataset = Dataset.open(folder)
+    hardware = dataset.fabrics[0] if len(dataset.fabrics) == 1 else ManyFabrics.of(dataset.fabrics)
+    return Labelled.of(dataset, hardware, FABRIC_FEATURES, lambda: encode_dataset(dataset, Path(cache)))

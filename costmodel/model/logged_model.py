@@ -52,7 +52,7 @@ def predict_table(model: Model, table: pd.DataFrame) -> pd.DataFrame:
             decisions = parse_decision(decision, fabric, netlist)
         except InputError as error:
             raise InputError(f"row {row}: {error}") from error
-        parts.append((netlist_features(netlist), encode(fabric, netlist, decisions)))
+        parts.append((netlist_features(fabric, netlist), encode(fabric, netlist, decisions)))
     prediction = model.predict_graphs(graph_set(parts), np.arange(len(parts)))
     assert prediction.log_sigma is not None
     columns = {"throughput": prediction.throughput, "sigma": np.exp(prediction.log_sigma)}
@@ -61,7 +61,7 @@ def predict_table(model: Model, table: pd.DataFrame) -> pd.DataFrame:
 
 def example_table(folder: Path, fabric: Fabric, num_rows: int = 2) -> pd.DataFrame:
     """Return the first decisions of a dataset, as `predict_table` reads them."""
-    samples = Dataset.open(folder, [fabric]).samples(0)
+    samples = Dataset.open(folder).samples(0)
     netlist = json.dumps(samples.netlist.to_dict())
     rows = [
         (netlist, decision_text(fabric, samples.netlist, samples.decisions, index))

@@ -18,7 +18,8 @@ from costmodel.networks.output import Normaliser, Output, Readout
 from costmodel.networks.relations import Relations, largest, pool, relations_of, total
 from placer.base import InputError
 
-NUM_HOPS = 3  # columns that tell how far an end is
+NEAR = 2  # the column of `hop_columns` that tells of ends next to their source; all others rise with the hops
+TYPICAL_TRIP = 16.0  # cycles of a round trip whose logarithm is 0 in `hop_columns`
 
 
 class Pooling(Enum):
@@ -90,16 +91,16 @@ class FlowUpdate(nn.Module):
     lanes (`FlowConfig.lanes`), P and Q are not there.
 
     In: flows [num_flows, width], units [num_units, width], lanes [num_lanes, lane_width] or None,
-    x [num_ends, NUM_HOPS]. Out: [num_flows, width].
+    x [num_ends, columns of hops]. Out: [num_flows, width].
     """
 
-    def __init__(self, config: FlowConfig) -> None:
+    def __init__(self, config: FlowConfig, num_hops: int) -> None:
         super().__init__()
         width = config.width
         self.own = nn.Linear(width, width)
         self.source = nn.Linear(width, width, bias=False)
         self.target = nn.Linear(width, width, bias=False)
-        self.hops = nn.Linear(NUM_HOPS, width)
+        self.hops = nn.Linear(num_hops, width)
         self.ends = nn.Linear(width, width, bias=False)
         if config.lanes:
             self.route_sum = nn.Linear(config.lane_width, width, bias=False)
@@ -129,15 +130,15 @@ class UnitUpdate(nn.Module):
 
     over the ends e at the unit, whose flows f_e it reads, and the flows f that it writes.
 
-    In: units [num_units, width], flows [num_flows, width], x [num_ends, NUM_HOPS].
+    In: units [num_units, width], flows [num_flows, width], x [num_ends, columns of hops].
     Out: [num_units, width].
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, num_hops: int) -> None:
         super().__init__()
         self.own = nn.Linear(width, width)
         self.flow = nn.Linear(width, width, bias=False)
-        self.hops = nn.Linear(NUM_HOPS, width)
+        self.hops = nn.Linear(num_hops, width)
         self.reads_sum = nn.Linear(width, width, bias=False)
         self.reads_max = nn.Linear(width, width, bias=False)
         self.writes = nn.Linear(width, width, bias=False)
@@ -157,11 +158,11 @@ class UnitUpdate(nn.Module):
 class Round(nn.Module):
     """One exchange: first lanes learn, then flows, then units. In and out: rows of all three."""
 
-    def __init__(self, config: FlowConfig) -> None:
+    def __init__(self, config: FlowConfig, num_hops: int) -> None:
         super().__init__()
         self.lane = LaneUpdate(config.width, config.lane_width) if config.lanes else None
-        self.flow = FlowUpdate(config)
-        self.unit = UnitUpdate(config.width)
+        self.flow = FlowUpdate(config, num_hops)
+        self.unit = UnitUpdate(config.width, num_hops)
 
     def forward(
         self, unit: Tensor, flow: Tensor, lane: Tensor | None, hops: Tensor, batch: Batch, edges: Relations
@@ -177,7 +178,7 @@ class FlowNetwork(nn.Module):
 
     u^0 = MLP(facts of the unit) + embedding of its operation + embedding of its stage
     f^0 = MLP([facts of the flow, max of x_e over its ends])
-    l^0 = linear([kind of the lane, log of its number of flows])
+    l^0 = linear([kind of the lane, log of its number of flows, constants of its kind])
     (u, f, l)^k = Round(u, f, l)^(k-1),  k = 1 .. K
     h   = [mean and max of u^K, mean and max of f^K, mean and max of l^K] over the decision
     log(throughput), log(sigma) = Readout(h)
@@ -196,14 +197,15 @@ class FlowNetwork(nn.Module):
         width = config.width
         self.unit_normaliser = Normaliser(len(features.unit_columns))
         self.flow_normaliser = Normaliser(len(features.flow_columns))
+        self.num_hops = 3 + bool(features.lane_columns)  # columns that tell how far an end is
         self.unit = _mlp(len(features.unit_columns), width)
-        self.flow = _mlp(len(features.flow_columns) + NUM_HOPS, width)
+        self.flow = _mlp(len(features.flow_columns) + self.num_hops, width)
         self.op = nn.Embedding(len(features.ops), width)
         self.stage = nn.Embedding(features.num_stages, width)
-        self.lane = nn.Linear(features.lane_kinds + 1, config.lane_width)
+        self.lane = nn.Linear(features.lane_kinds + 1 + len(features.lane_columns), config.lane_width)
         for embedding in (self.op, self.stage):  # what training never shows stays neutral
             nn.init.zeros_(embedding.weight)
-        self.rounds = nn.ModuleList(Round(config) for _ in range(config.rounds))
+        self.rounds = nn.ModuleList(Round(config, self.num_hops) for _ in range(config.rounds))
         parts = 2 if config.pooling is Pooling.MEAN_MAX else 1
         pooled = parts * (2 * width + config.lane_width * config.lanes)
         self.readout = Readout(pooled, width)
@@ -238,11 +240,34 @@ class FlowNetwork(nn.Module):
         stalls = None if self.stalls is None else self.stalls(unit)
         return Output(log_throughput, log_sigma, stalls)
 
+    @property
+    def reads_hardware(self) -> bool:
+        """Tell whether constants of the fabric are among what it sees."""
+        return bool(self.features.lane_columns) and self.config.annotations
+
+    def hop_columns(self, hops: Tensor, hardware: Tensor) -> Tensor:
+        """Return x_e [num_ends, num_hops] of ends `hops` links away, with the hardware of each [num_ends, columns].
+
+        The last column is the logarithm of the cycles of a round trip.
+        """
+        hops = hops.float()[:, None]
+        columns = [hops / 8, torch.log1p(hops), (hops <= 1).float()]
+        if self.features.lane_columns:
+            trip = torch.log((hardware[:, :1] + hops * hardware[:, 1:2]) / TYPICAL_TRIP)
+            columns.append(trip if self.config.annotations else torch.zeros_like(trip))
+        result = torch.cat(columns, dim=1)
+        return result if self.config.edge_embedding else torch.zeros_like(result)
+
+    def lane_constants(self, hardware: Tensor) -> Tensor:
+        """Return the constants of each kind of lane [rows of hardware, lane_kinds, lane_columns]."""
+        shape = len(hardware), self.features.lane_kinds, len(self.features.lane_columns)
+        constants = hardware[:, 2:].reshape(shape)
+        return constants if self.config.annotations else torch.zeros_like(constants)
+
     def _hops(self, batch: Batch) -> Tensor:
-        """Return x_e, how far each end is [num_ends, NUM_HOPS]."""
-        hops = batch.end_hops.float()[:, None]
-        columns = torch.cat((hops / 8, torch.log1p(hops), (hops <= 1).float()), dim=1)
-        return columns if self.config.edge_embedding else torch.zeros_like(columns)
+        """Return x_e, how far each end is [num_ends, num_hops]."""
+        decision = _decisions_of(batch.num_flows)[batch.end_flow]
+        return self.hop_columns(batch.end_hops, batch.hardware[decision])
 
     def _begin(self, batch: Batch, edges: Relations, hops: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return what each node knows by itself: u^0, f^0, l^0."""
@@ -256,7 +281,8 @@ class FlowNetwork(nn.Module):
             return unit, flow, None
         sharing = torch.log(edges.flow_to_lane.in_degrees().float())[:, None]
         kind = nn.functional.one_hot(batch.lane_kind.long(), self.features.lane_kinds).float()
-        columns = torch.cat((kind, sharing), dim=1)
+        constants = self.lane_constants(batch.hardware)[_decisions_of(batch.num_lanes), batch.lane_kind.long()]
+        columns = torch.cat((kind, sharing, constants), dim=1)
         lane = self.lane(columns if config.edge_embedding else torch.zeros_like(columns))
         return unit, flow, lane
 
@@ -266,6 +292,11 @@ class FlowNetwork(nn.Module):
         chosen = wanted[self.config.pooling]
         columns = [pool(sizes, rows)[k] for sizes, rows in nodes for k in chosen]
         return torch.cat(columns, dim=1)
+
+
+def _decisions_of(sizes: Tensor) -> Tensor:
+    """Return the number of the decision of each row, from the rows that each has."""
+    return torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
 
 
 def _mlp(num_inputs: int, width: int) -> nn.Sequential:

@@ -69,9 +69,13 @@ class Normaliser(nn.Module):
         self.register_buffer("scale", torch.ones(num_columns))
 
     def fit(self, rows: Tensor) -> None:
-        """Learn means and deviations; columns that hardly vary are not blown up."""
+        """Learn means and deviations; columns that hardly vary are not blown up, others that never do are left out.
+
+        What was the same in all of the training set, such as a constant of its only fabric, says nothing.
+        """
+        deviation = rows.std(dim=0, correction=0)
         self.mean.copy_(rows.mean(dim=0))
-        self.scale.copy_(1 / rows.std(dim=0, correction=0).clamp_min(1e-2))
+        self.scale.copy_(torch.where(deviation < 1e-4, 0.0, 1 / deviation.clamp_min(1e-2)))
 
     def forward(self, rows: Tensor) -> Tensor:
         return (rows - self.mean) * self.scale

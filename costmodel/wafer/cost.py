@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from costmodel.encoding import NetlistFeatures
+from costmodel.encoding import NO_HARDWARE, NetlistFeatures
 from costmodel.inference import Room, open_pass, predict_all, tell_units
 from costmodel.model import Model
 from costmodel.networks import FlowNetwork
@@ -90,6 +90,7 @@ class _OneProblem:
             flow_source=np.ascontiguousarray(edges[:, 0]),
             end_flow=np.arange(len(edges), dtype=np.int32),
             end_unit=np.ascontiguousarray(edges[:, 1]),
+            hardware=NO_HARDWARE,
         )
         num_lanes = routes.lanes.shape[1]
         sizes = Room(num_lanes, num_lanes, routes.visits.shape[1], MAX_HOPS)

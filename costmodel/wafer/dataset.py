@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.dataset import Index, Tables
-from costmodel.encoding import NUM_STALLS, GraphSet, stored_graph_set
+from costmodel.encoding import NO_HARDWARE, NUM_STALLS, GraphSet, stored_graph_set
 from costmodel.model import DataKind, Labelled, register_kind
 from costmodel.wafer.encode import Encoder, unit_ops, unit_stages
 from costmodel.wafer.features import WAFER_FEATURES
@@ -129,6 +129,7 @@ def part_of(mappings: LabelledMappings) -> dict[str, NDArray[Any]]:
         "flow_source": np.tile(edges[:, 0], num),
         "end_flow": np.tile(np.arange(num_flows, dtype=np.int32), num),
         "end_unit": np.tile(edges[:, 1], num),
+        "hardware": np.repeat(NO_HARDWARE, num, axis=0),
         **{name: np.full(num, num_flows) for name in ("flow_start", "end_start", "hops_start")},
         **{name: np.full(num, num_units) for name in ("unit_start", "placed_start")},
         "unit_switch": np.zeros(num * num_units, np.int32),  # of `guha` networks only

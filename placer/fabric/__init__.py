@@ -1,6 +1,7 @@
 """The hardware: a grid of compute units, memory units, memory ports, switches and links, or of cores."""
 
 from placer.fabric.cores import FULL_PACE, CoreSpec, NetworkSpec, core_site, network_route, pace_of
+from placer.fabric.draw import HELD_OUT, HELD_OUT_SEED, draw_fabric
 from placer.fabric.fabric import DramSpec, Fabric, MemorySpec
 from placer.fabric.load import fabric_of, load_fabric
 from placer.fabric.topology import Direction, SiteKind, Topology

@@ -1,6 +1,7 @@
 """The fabric: a grid of compute and memory units with switches, links and DRAM ports, as data.
 
-A tile holds one switch and one unit; compute and memory units alternate like a checkerboard.
+A tile holds one switch and one unit; compute and memory units alternate along rows and columns, one
+by one like a checkerboard unless the fabric says otherwise.
 DRAM ports hang on the switches of the left and right columns. Every rate, latency and size comes
 from `conf/fabric/*.yaml`; the defaults here are those of `parts/base.yaml` (a test compares them).
 `Topology` turns them into the arrays that routers and simulators use.
@@ -102,6 +103,8 @@ class Fabric:
     rows: int
     vector_bytes: int = 64
     element_bytes: int = 4
+    compute_tiles: int = 1  # along every row and column: so many compute units,
+    memory_tiles: int = 1  # then so many memory units, and so on
     ports_per_side: int = -1  # DRAM ports on each of the two sides; -1: one per row
     clock_mhz: int = 1000  # cycles per microsecond, for times in milliseconds only; 0: unknown
     switch_cycles: int = 2000  # reconfiguration from one section of a network to the next
@@ -172,7 +175,7 @@ def _validate(fabric: Fabric) -> None:
     if fabric.num_ports_per_side > fabric.rows:
         raise InputError(f"{where}: ports_per_side={fabric.ports_per_side} is more than rows={fabric.rows}")
     for name, low, high in (
-        ("columns", 2, 64), ("rows", 2, 64), ("element_bytes", 1, 8),
+        ("columns", 2, 64), ("rows", 2, 64), ("compute_tiles", 1, 8), ("memory_tiles", 1, 8), ("element_bytes", 1, 8),
         ("clock_mhz", 0, MAX_CLOCK_MHZ), ("switch_cycles", 0, MAX_SWITCH_CYCLES),
     ):  # fmt: skip
         value = getattr(fabric, name)

@@ -156,7 +156,8 @@ def _sites(fabric: Fabric, num_networks: int) -> tuple[list[int], list[int]]:
         controllers = [fabric.cores.controller_of((column, row)) for row, column in tiles]
         kinds = [int(SiteKind.MEMORY if controller < 0 else SiteKind.PORT) for controller in controllers]
         return kinds * num_networks, switches
-    kinds = [(row + column) % 2 for row, column in tiles]
+    period = fabric.compute_tiles + fabric.memory_tiles
+    kinds = [int((row + column) % period >= fabric.compute_tiles) for row, column in tiles]
     port_rows = [(2 * i + 1) * rows // (2 * fabric.num_ports_per_side) for i in range(fabric.num_ports_per_side)]
     for column in (0, columns - 1):
         kinds += [int(SiteKind.PORT)] * len(port_rows)

@@ -48,7 +48,7 @@ def random_stack(seed: int, fabric: Fabric | None = None) -> Case:
 
 def graphs_of(cases: Iterable[Case]) -> GraphSet:
     """Graphs without labels, one part per case."""
-    return graph_set((netlist_features(n), encode(f, n, d)) for f, n, d in cases)
+    return graph_set((netlist_features(f, n), encode(f, n, d)) for f, n, d in cases)
 
 
 def batch_of(*cases: Case) -> Batch:

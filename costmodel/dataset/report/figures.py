@@ -19,7 +19,7 @@ _MAX_POINTS = 4000  # more cover each other
 _COLOURS = dict(
     zip(
         Phase,
-        ("#999999", "#CC3311", "#EE7733", "#33BBEE", "#0077BB", "#009988"),  # Paul Tol, vibrant
+        ("#999999", "#CC3311", "#EE7733", "#33BBEE", "#0077BB", "#EE3377", "#009988"),  # Paul Tol, vibrant
         strict=True,
     )
 )

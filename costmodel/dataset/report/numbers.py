@@ -18,7 +18,7 @@ from costmodel.base import Calibration, Evaluation, score_predictions
 from costmodel.dataset import ALL, Dataset, Phase, SplitKind, Splits
 from placer.base import BoolArray, FloatArray, InputError, LongArray
 
-NEAR_OPTIMAL = (Phase.COLD, Phase.QUENCHED, Phase.OPTIMAL)
+NEAR_OPTIMAL = (Phase.COLD, Phase.QUENCHED, Phase.POOL, Phase.OPTIMAL)
 MIN_MEDIAN_SPREAD = 0.30
 MIN_SHARE_WITHIN = 0.20
 AIM_SHARE_WITHIN = 0.30

@@ -26,7 +26,6 @@ from placer.graph.workloads.specs import (
     MlpSpec,
     ModelSpec,
     NetworkSpec,
-    PublishedModel,
     Spec,
     dimension_names,
     forward_macs,
@@ -42,7 +41,6 @@ MAX_INNER_SHARE = 1.3  # longest inner dimension over cycles per sample of a ran
 DEFAULT_TOLERANCE = math.log(1.1)  # on |log(macs / budget)|; within it, the most square is best
 MAX_HEADS = 8
 MAX_DRAWS = 256
-HEAD_SIZES, MAX_LAYER_HEADS = (32, 48, 64, 80, 96), 16  # of a random transformer layer
 
 Fixed = Mapping[str, int]  # sizes that the user has given, by field name
 Choose = Callable[[Sequence[int]], int]
@@ -174,22 +172,6 @@ def sample_spec(
             return spec
         draws.append(spec)
     return min(draws, key=lambda spec: _misfit(spec, macs_budget))
-
-
-def sample_layer(rng: np.random.Generator) -> tuple[PublishedModel, int]:
-    """Draw the dimensions of a transformer layer, and the length of its sequence."""
-    head_size, heads = int(rng.choice(HEAD_SIZES)), int(rng.integers(2, MAX_LAYER_HEADS + 1))
-    width, sequence = head_size * heads, GRANULE * int(rng.integers(4, 33))
-    return PublishedModel(
-        layers=1,
-        width=width,
-        heads=heads,
-        hidden=width * int(rng.integers(2, 5)),
-        vocabulary=1,
-        positions=sequence,
-        segments=0,
-        is_decoder=bool(rng.integers(2)),
-    ), sequence
 
 
 def _output_width(spec: FamilySpec) -> int:

@@ -1,7 +1,7 @@
 """From a dataflow graph and a fabric to netlists: plans, and what they say, built."""
 
 from placer.netlist.lowering.check import check_plan
-from placer.netlist.lowering.draw import SECTION, draw_netlist, draw_section, draw_spec
+from placer.netlist.lowering.draw import DrawnPlan, draw_netlist, draw_plans, draw_segment
 from placer.netlist.lowering.groups import is_compute
 from placer.netlist.lowering.lower import lower
 from placer.netlist.lowering.recount import check_section

@@ -39,10 +39,10 @@ def test_new_labels_are_repeated_until_they_are_a_share() -> None:
 
 def test_an_extended_dataset_holds_both(tmp_path: Path) -> None:
     data = labelled(tmp_path)
-    base = Dataset.open(data.folder, [data.fabric])
+    base = Dataset.open(data.folder)
     more = [base.samples(2), base.samples(0)]
-    extend_dataset(base, more, data.fabric, tmp_path / "longer")
-    longer = Dataset.open(tmp_path / "longer", [data.fabric])
+    extend_dataset(base, more, tmp_path / "longer")
+    longer = Dataset.open(tmp_path / "longer")
     assert longer.num_netlists == base.num_netlists + 2
     last = longer.samples(longer.num_netlists - 1)
     np.testing.assert_array_equal(last.throughput, base.samples(0).throughput)
@@ -80,7 +80,7 @@ def test_a_round_writes_models_table_and_curve(tmp_path: Path) -> None:
     assert run(*arguments_of(tmp_path)) == 0
     table = (tmp_path / "out" / "rounds.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in table] == ["round", "0", "1"]
-    grown = Dataset.open(tmp_path / "out" / "round_0" / "data", [SMALL])
+    grown = Dataset.open(tmp_path / "out" / "round_0" / "data")
     assert grown.num_netlists == 8 + 2
     assert Model.load(tmp_path / "out" / "model.pt").origin["start"] == model_for(SMALL).digest()
     assert (tmp_path / "out" / "regret.png").stat().st_size > 1000

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.dataset import Dataset, Metadata, NetlistSamples, Phase, merge
+from costmodel.dataset import Dataset, Metadata, NetlistSamples, Origin, Phase, merge
 from costmodel.dataset.records import Labels
 from costmodel.dataset.store import put_shard, shard_bytes
 from placer.decision import Decisions, random_sites
@@ -36,9 +36,10 @@ def random_samples(netlist_id: int, num_decisions: int = 3, *, seed: int = 0, fa
     decisions = route(small_fabric(), netlist, sites, method=method)
     return NetlistSamples(
         netlist_id=netlist_id,
-        seed=(seed, 2**64 - 1),
-        spec={"family": family, "sizes": [1, 2.5], "name": "täst"},
+        origin=Origin((seed, 2**64 - 1), {"family": family, "sizes": [1, 2.5], "name": "täst"}, samples=3),
+        fabric=small_fabric(),
         netlist=netlist,
+        potential=0.5,
         decisions=decisions,
         labels=_labels(netlist, decisions),
         phase=tuple(list(Phase)[i % len(Phase)] for i in range(num_decisions)),
@@ -83,7 +84,7 @@ def write_dataset(
     for number, shard in enumerate(shards):
         put_shard(folder, number, shard_bytes(shard, metadata))
     merge(folder, len(shards), metadata)
-    return Dataset.open(folder, [small_fabric()])
+    return Dataset.open(folder)
 
 
 def assert_equal(left: Any, right: Any) -> None:

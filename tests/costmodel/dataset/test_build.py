@@ -9,19 +9,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costmodel.dataset import Dataset, store
-from costmodel.dataset.build import Content, build_dataset
+from costmodel.dataset import Dataset, Phase, store
+from costmodel.dataset.build import Content, Hardware, build_dataset
 from costmodel.dataset.generate import SampleOptions
 from costmodel.dataset.report import report_dataset
 from costmodel.dataset.store import OnProgress, finished_shards, put_shard, shard_bytes
+from costmodel.model import open_labelled
 from placer.base import InputError, sources
 from placer.base.workers import ExecutorKind, Workers
-from placer.fabric import load_fabric
+from placer.fabric import HELD_OUT_SEED, load_fabric
 from tests.ray_cluster import ray_cluster
 
 SMALL = load_fabric("small")
@@ -58,7 +60,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_workers_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
     make(tmp_path, workers=2)
     assert contents(tmp_path) == contents(made)
-    dataset = Dataset.open(tmp_path, fabrics=[SMALL])
+    dataset = Dataset.open(tmp_path)
     assert len(dataset) == 32 and dataset.num_netlists == 4
 
 
@@ -190,3 +192,44 @@ def test_a_lost_node_of_a_cluster_costs_nothing(made: Path, tmp_path: Path, two_
     make(tmp_path, executor=ExecutorKind.RAY, workers=2, ray_address=two_nodes.address, on_progress=kill)
     assert len(two_nodes.worker_nodes) == 0
     assert contents(tmp_path) == contents(made)
+
+
+FOUNDATION = Content(
+    fabric=None,
+    families=("gemm", "decoder"),
+    netlists_per_family=2,
+    netlists_per_shard=3,  # cuts through a segment
+    samples=SampleOptions(sample_cycles=12, decisions=8, max_cycles=400, plans=2, pool=2),
+    seed=1,
+    hardware=Hardware.RANDOM,
+)
+
+
+@pytest.mark.slow
+def test_a_dataset_of_many_fabrics(tmp_path: Path) -> None:
+    make(tmp_path, FOUNDATION)
+    dataset = Dataset.open(tmp_path)
+    samples = list(dataset.each_netlist())
+    assert [item.fabric.name for item in samples] == ["small", "small", "random_1_1", "random_1_1"]
+    assert [item.origin.segment for item in samples] == [0, 0, 1, 1]
+    assert [item.netlist.family for item in samples] == ["gemm", "gemm", "decoder", "decoder"]
+    assert dataset.groups.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+    for item in samples:
+        pool = [y for y, phase in zip(item.throughput, item.phase, strict=True) if phase is Phase.POOL]
+        assert len(pool) == 2 and item.potential == max(pool) and item.origin.samples >= 1
+    data = open_labelled(tmp_path, tmp_path / "cache")
+    assert data.hardware.name == "2 fabrics" and len(data.graphs.hardware) == 4
+    assert (data.graphs.hardware[0] == data.graphs.hardware[1]).all()
+    assert (data.graphs.hardware[1] != data.graphs.hardware[2]).any()
+
+
+def test_fabrics_take_turns() -> None:
+    content = replace(FOUNDATION, netlists_per_family=64)
+    names = [content.fabric_of(k).name for k in range(0, 64, 2)]
+    assert names[0] == "small" and names[15] == "large" and len(set(names)) == 32 - 4
+    held_out = replace(content, hardware=Hardware.HELD_OUT)
+    assert {held_out.fabric_of(k).name for k in range(64)} == {f"random_{HELD_OUT_SEED}_{k}" for k in range(10)}
+    with pytest.raises(InputError, match="held out"):
+        replace(content, seed=HELD_OUT_SEED)
+    with pytest.raises(InputError, match="no multiple of plans=2"):
+        replace(content, netlists_per_family=3)

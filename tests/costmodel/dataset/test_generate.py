@@ -14,7 +14,8 @@ from placer.base import InputError
 from placer.cost import HeuristicCost
 from placer.decision.check import problems
 from placer.fabric import load_fabric
-from placer.netlist.lowering import SECTION, draw_section
+from placer.graph.workloads import SECTION
+from placer.netlist.lowering import draw_segment
 from placer.simulation import PRECISE_LIMITS, simulate_stack
 
 pytestmark = pytest.mark.slow
@@ -66,12 +67,12 @@ def test_same_seed_same_samples_and_another_seed_others(samples: NetlistSamples)
 
 
 def test_sections_of_random_transformers_are_labelled_too() -> None:
-    netlist, about = draw_section(SMALL, np.random.default_rng(23))
-    again, _ = draw_section(SMALL, np.random.default_rng(23))
-    assert again == netlist and about["family"] == netlist.family == SECTION
+    one, again = (draw_segment(SMALL, SECTION, 32, 2048, np.random.default_rng(23)) for _ in range(2))
+    netlist = one.lowered(SMALL, one.plan).netlist
+    assert again == one and one.about["family"] == netlist.family == SECTION
     samples = make_samples(SMALL, SECTION, SampleOptions(decisions=8), seed=1, netlist_id=0)
     require_consistent(samples)
-    assert samples.spec["width"] % samples.spec["heads"] == 0
+    assert samples.origin.spec["width"] % samples.origin.spec["heads"] == 0
     assert len(samples.throughput) == 8
 
 
@@ -103,5 +104,5 @@ def test_options_out_of_range_are_refused(field: str) -> None:
 
 def test_a_fabric_too_small_for_any_workload_is_explained() -> None:
     tiny = load_fabric("small", ["columns=2", "rows=2"])
-    with pytest.raises(InputError, match=r"none of 16 random mha workloads .* does not fit"):
+    with pytest.raises(InputError, match=r"none of 64 random mha workloads .* does not fit"):
         make_samples(tiny, "mha", FEW, seed=0, netlist_id=0)

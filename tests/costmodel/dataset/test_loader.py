@@ -7,7 +7,6 @@ import json
 import pickle
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,10 +127,10 @@ def test_a_wrong_byte_in_the_data_is_found(dataset: Dataset) -> None:
         dataset.samples(2)
 
 
-@pytest.mark.parametrize(("version", "advice"), [("0", "make dataset"), ("2", "update this pro")])
+@pytest.mark.parametrize(("version", "advice"), [("1", "make dataset"), ("3", "update this pro")])
 def test_older_and_newer_schemas_are_refused(dataset: Dataset, version: str, advice: str) -> None:
     rewrite(dataset, NETLISTS_FILE, metadata={"schema_version": version})
-    with pytest.raises(InputError, match=f"version '{version}', this program reads 1; .*{advice}"):
+    with pytest.raises(InputError, match=f"version '{version}', this program reads 2; .*{advice}"):
         Dataset.open(dataset.folder)
 
 
@@ -197,7 +196,7 @@ def test_labels_of_older_files_are_full_ones(dataset: Dataset) -> None:
     with pq.ParquetWriter(dataset.folder / DECISIONS_FILE, older) as writer:
         for group in groups:
             writer.write_table(group)
-    opened = Dataset.open(dataset.folder, [small_fabric()])
+    opened = Dataset.open(dataset.folder)
     assert all((samples.labels.fidelity == 1).all() for samples in opened.each_netlist())
 
 
@@ -242,7 +241,7 @@ def test_illegal_values_do_not_leave_the_loader(
     dataset: Dataset, change: Callable[[list[dict[str, Any]]], None], message: str
 ) -> None:
     rewrite(dataset, DECISIONS_FILE, change)
-    opened = Dataset.open(dataset.folder, [small_fabric()])
+    opened = Dataset.open(dataset.folder)
     with pytest.raises(InputError, match=f"netlist 2: .*{message}"):
         opened.samples(2)
     assert_equal(opened.samples(1), five_netlists()[1])
@@ -300,10 +299,36 @@ def test_the_index_is_checked(dataset: Dataset, change: Callable[[list[dict[str,
         _ = Dataset.open(dataset.folder).index
 
 
-def test_only_fabrics_that_are_given_are_checked_against(dataset: Dataset) -> None:
-    rewrite(dataset, DECISIONS_FILE, set_first("sites", 500))
-    other = replace(small_fabric(), name="other")
-    assert Dataset.open(dataset.folder, [other]).samples(2).decisions.sites[1, 0] == 500
+def in_hardware(change: Callable[[Any], None]) -> Callable[[list[dict[str, Any]]], None]:
+    def rewritten(rows: list[dict[str, Any]]) -> None:
+        document = json.loads(rows[0]["hardware"])
+        change(document)
+        rows[0]["hardware"] = json.dumps(document)
+
+    return rewritten
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (assign("hardware", "[]"), "hardware holds no object"),
+        (in_hardware(lambda fabric: fabric.update(name="other")), "lowered for fabric 'small', stored with 'other'"),
+        (in_hardware(lambda fabric: fabric["link"].update(channels=3)), "link.channels=3; allowed 2 or 4"),
+        (in_hardware(lambda fabric: fabric.update(columns=2, rows=2)), "site"),
+        (assign("potential", 1.5), "potential=1.5"),
+        (assign("samples", 0), "samples=0"),
+    ],
+)
+def test_illegal_hardware_does_not_leave_the_loader(
+    dataset: Dataset, change: Callable[[list[dict[str, Any]]], None], message: str
+) -> None:
+    rewrite(dataset, NETLISTS_FILE, change)
+    with pytest.raises(InputError, match=f"netlist 2: .*{message}"):
+        Dataset.open(dataset.folder).samples(2)
+
+
+def test_a_dataset_knows_its_fabrics(dataset: Dataset) -> None:
+    assert dataset.fabrics == (small_fabric(),)
 
 
 def test_a_dataset_without_netlists_is_legal(tmp_path: Path) -> None:

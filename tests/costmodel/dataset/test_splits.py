@@ -74,6 +74,7 @@ def stand_in(dataset: Dataset, families: list[str], fingerprints: list[str], see
         dataset,
         families=tuple(families),
         fingerprints=tuple(fingerprints),
+        groups=np.unique(fingerprints, return_inverse=True)[1],
         first_decision=np.arange(len(families) + 1),
         metadata=replace(METADATA, seed=seed),
     )

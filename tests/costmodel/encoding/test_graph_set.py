@@ -99,7 +99,7 @@ def test_a_batch_moves_to_a_device(graphs: GraphSet) -> None:
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     data = labelled(tmp_path_factory.mktemp("data"), num_netlists=4, num_decisions=2)
-    return Dataset.open(data.folder, [data.fabric])
+    return Dataset.open(data.folder)
 
 
 def folder_of(cache: Path) -> Path:
@@ -108,7 +108,7 @@ def folder_of(cache: Path) -> Path:
 
 
 def test_files_hold_what_memory_holds(dataset: Dataset, tmp_path: Path) -> None:
-    stored = encode_dataset(dataset, small_fabric(), tmp_path)
+    stored = encode_dataset(dataset, tmp_path)
     samples = list(dataset.each_netlist())
     memory = graphs_of((small_fabric(), item.netlist, item.decisions) for item in samples)
     for field in fields(GraphSet):
@@ -123,9 +123,9 @@ def test_files_hold_what_memory_holds(dataset: Dataset, tmp_path: Path) -> None:
 
 
 def test_files_are_mapped_and_used_again(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = encode_dataset(dataset, small_fabric(), tmp_path)
+    first = encode_dataset(dataset, tmp_path)
     monkeypatch.delattr(Dataset, "each_netlist")
-    again = encode_dataset(dataset, small_fabric(), tmp_path)
+    again = encode_dataset(dataset, tmp_path)
     assert_same(first, again)
     assert all(isinstance(getattr(again, field.name), np.memmap) for field in fields(GraphSet))
     assert not again.unit.flags.writeable
@@ -135,7 +135,7 @@ def test_files_are_mapped_and_used_again(dataset: Dataset, tmp_path: Path, monke
 
 
 def test_the_folder_names_features_and_dataset(dataset: Dataset, tmp_path: Path) -> None:
-    encode_dataset(dataset, small_fabric(), tmp_path)
+    encode_dataset(dataset, tmp_path)
     assert folder_of(tmp_path).name == f"encoded-{FEATURE_VERSION}-{dataset.content_hash[:16]}"
 
 
@@ -169,11 +169,11 @@ def _no_layout(folder: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_cut, _lose, _without_meta, _half_meta, _other_meta, _no_layout])
 def test_a_damaged_folder_is_made_again(dataset: Dataset, tmp_path: Path, damage: object) -> None:
-    first = encode_dataset(dataset, small_fabric(), tmp_path / "one")
-    encode_dataset(dataset, small_fabric(), tmp_path / "two")
+    first = encode_dataset(dataset, tmp_path / "one")
+    encode_dataset(dataset, tmp_path / "two")
     assert callable(damage)
     damage(folder_of(tmp_path / "two"))
-    assert_same(first, encode_dataset(dataset, small_fabric(), tmp_path / "two"))
+    assert_same(first, encode_dataset(dataset, tmp_path / "two"))
     assert folder_of(tmp_path / "two").is_dir()
 
 
@@ -185,5 +185,5 @@ def test_nothing_is_left_of_an_encoding_that_failed(
 
     monkeypatch.setitem(encode_dataset.__globals__, "netlist_features", cut_off)
     with pytest.raises(KeyboardInterrupt):
-        encode_dataset(dataset, small_fabric(), tmp_path)
+        encode_dataset(dataset, tmp_path)
     assert list(tmp_path.iterdir()) == []

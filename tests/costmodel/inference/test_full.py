@@ -43,10 +43,10 @@ def test_compiled_predictions_are_those_of_dgl(config: FlowConfig, seed: int) ->
     """Random netlists and fabrics, decisions of every router and random ones."""
     fabric, netlist, decisions = case = random_stack(seed)
     networks = [flow_network(config, case, seed=number) for number in range(2)]
-    result = predict_encoded(networks, netlist_features(netlist), encode(*case))
+    result = predict_encoded(networks, netlist_features(fabric, netlist), encode(*case))
     for member, network in enumerate(networks):
         np.testing.assert_allclose(result[:, member], by_dgl(network, case), rtol=1e-4, atol=1e-6)
-    alone = predict_encoded(networks, netlist_features(netlist), encode(fabric, netlist, decisions[1]))
+    alone = predict_encoded(networks, netlist_features(fabric, netlist), encode(fabric, netlist, decisions[1]))
     np.testing.assert_array_equal(alone[0], result[1])  # whatever else is in the stack
 
 

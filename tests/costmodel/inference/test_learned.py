@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from costmodel.inference import LearnedCost
-from costmodel.model import Model
+from costmodel.model import ManyFabrics, Model
 from costmodel.networks import FlowConfig, NetworkConfig
 from costmodel.networks.guha import GuhaConfig
 from placer.annealing import AnnealOptions, BatchedSearch, Start, anneal, start_of
@@ -111,6 +111,27 @@ def test_another_hardware_is_refused_but_another_size_is_not() -> None:
         LearnedCost(load_fabric("small", ["link.hop_cycles=3"]), model)
     with pytest.raises(InputError, match="'small_v2'"):
         LearnedCost(load_fabric("small_v2"), model)
+
+
+def test_a_model_of_many_fabrics_knows_others_and_tells_them_apart() -> None:
+    fabric, netlist, decisions = random_stack(1, SMALL)
+    hardware = ManyFabrics.of([SMALL, load_fabric("small_v2")])
+    assert hardware.ranges["link.hop_cycles"] == (3, 4) and hardware.count == 2
+    model = replace(model_for(SMALL), origin={"fabric": asdict(hardware)})
+    slow = load_fabric("small", ["link.hop_cycles=12", "compute.window_vectors=8"])
+    scores = [LearnedCost(each, model).score(netlist, decisions) for each in (fabric, slow)]
+    assert (np.abs(np.log(scores[0] / scores[1])) > 1e-4).all()
+    blind = model_for(SMALL, config=replace(FLOW, annotations=False))
+    with pytest.raises(InputError, match="its network does not see which"):
+        LearnedCost(slow, replace(blind, origin=model.origin))
+
+
+def test_a_model_of_many_fabrics_must_be_told_which(tmp_path: Path) -> None:
+    origin = {"fabric": asdict(ManyFabrics.of([SMALL, load_fabric("small_v2")]))}
+    replace(model_for(SMALL), origin=origin).save(tmp_path / "flow.pt")
+    assert LearnedCost.load(tmp_path / "flow.pt", load_fabric("plasticine")).fabric.name == "plasticine"
+    with pytest.raises(InputError, match="trained on many fabrics; name the one"):
+        LearnedCost.load(tmp_path / "flow.pt")
 
 
 @pytest.mark.slow

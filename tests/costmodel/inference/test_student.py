@@ -49,8 +49,7 @@ def teacher() -> FlowNetwork:
 
 @pytest.fixture(scope="module")
 def neighbours(data: Labelled, teacher: FlowNetwork) -> Neighbours:
-    dataset = Dataset.open(data.folder, [data.fabric])
-    return draw_neighbours(teacher, data.fabric, dataset, np.arange(4), CONFIG, 0)
+    return draw_neighbours(teacher, Dataset.open(data.folder), np.arange(4), CONFIG, 0)
 
 
 def model_of(network: FlowNetwork, data: Labelled) -> Model:

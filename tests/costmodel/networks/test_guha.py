@@ -27,7 +27,7 @@ class PlainGraph:
 def plain_graph(network: GuhaNetwork, case: Case, d: int) -> PlainGraph:
     """Units and switches in use, with the links between them (cost model paper, section III)."""
     fabric, netlist, decisions = case
-    encoded, features = encode(fabric, netlist, decisions[d]), netlist_features(netlist)
+    encoded, features = encode(fabric, netlist, decisions[d]), netlist_features(fabric, netlist)
     nodes = []
     for k, unit in enumerate(netlist.units):
         kind = torch.eye(NUM_TYPES)[int(unit.kind)]

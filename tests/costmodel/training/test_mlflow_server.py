@@ -23,7 +23,6 @@ from costmodel.dataset import Dataset
 from costmodel.inference import LearnedCost
 from costmodel.model import Model, tracking
 from costmodel.training import run
-from tests.costmodel.dataset.samples import small_fabric
 from tests.costmodel.training.tiny import settings
 
 START_SECONDS = 240
@@ -104,7 +103,7 @@ def test_everything_arrives_and_the_model_comes_back(folder: Path, server: Serve
     assert not nowhere.exists()  # the server has the files
     assert list(server.artifacts.rglob("flow.pt"))
 
-    samples = Dataset.open(config.data, [small_fabric()]).samples(0)
+    samples = Dataset.open(config.data).samples(0)
     direct = LearnedCost.load(config.model_file).score(samples.netlist, samples.decisions)
     logged = client.search_logged_models([found.info.experiment_id])[0]
     for uri in (f"models:/{logged.model_id}", f"runs:/{found.info.run_id}/flow.pt"):
