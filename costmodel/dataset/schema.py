@@ -97,9 +97,8 @@ DECISIONS = columns(
     unit_starved=list_of(pa.float32()),
     unit_blocked=list_of(pa.float32()),
     unit_port_wait=list_of(pa.float32()),
-    fidelity=pa.float32(),  # 1: a full label; files made before there were short ones lack the column
+    fidelity=pa.float32(),  # 1: a full label; of a short one its samples over those of a full one
 )
-FIDELITY = "fidelity"
 
 # Measured on attention blocks: 2.0 kB per decision on an 8x8 fabric.
 FABRIC_TABLES = TablePair(
@@ -207,7 +206,7 @@ class TableFile:
         with _reading(label), pq.ParquetFile(source) as file:
             footer, schema = file.metadata, file.schema_arrow
         metadata = _decode(schema.metadata or {}, table.file, label)
-        if not _completed(schema.empty_table()).schema.equals(table.columns, check_metadata=False):
+        if not schema.equals(table.columns, check_metadata=False):
             raise InputError(f"{label}: its columns are not those of {table.file}; {_MAKE_AGAIN}")
         return TableFile(source, label, footer, metadata)
 
@@ -225,7 +224,7 @@ class TableFile:
     def read_group(self, row_group: int) -> pa.Table:
         """Return all columns of one row group."""
         with _reading(self.label), self._file() as file:
-            return _completed(file.read_row_group(row_group, use_threads=False))
+            return file.read_row_group(row_group, use_threads=False)
 
     def read_columns(self, names: list[str]) -> pa.Table:
         """Return some columns of all rows: for small columns only."""
@@ -239,14 +238,6 @@ class TableFile:
             pre_buffer=False,  # it would fetch the columns between those asked for
             page_checksum_verification=True,
         )
-
-
-def _completed(table: pa.Table) -> pa.Table:
-    """Add the column that tables of decisions lack if they were made before there were short labels."""
-    if "cycles_per_sample" not in table.column_names or FIDELITY in table.column_names:
-        return table
-    full = pa.array([1.0] * table.num_rows, pa.float32())
-    return table.append_column(DECISIONS.field(FIDELITY), full)
 
 
 _MAKE_AGAIN = "make the dataset again with this version (make dataset), in another folder"

@@ -15,7 +15,7 @@ from placer.show import Bar, RoofPoint, roofline_figure, save_figure, time_figur
 from placer.show.html import Chapter, Link, PageTable, Text, picture_of
 
 PART_NAMES = {
-    "bound": "compute bound",
+    "bound": "compute",
     "data": "data",
     "congestion": "congestion",
     "fill": "filling",
@@ -31,7 +31,7 @@ RESOURCE_NAMES = {  # of `SectionRun.limit`
     "dram": "DRAM",
 }
 EXPLANATION = (
-    "A section runs until the whole batch has passed it. Compute bound: the work of its slowest compute unit. "
+    "A section runs until the whole batch has passed it. Compute: the work of its slowest compute unit. "
     "Data: what memory ports, DRAM and flows need beyond that, wherever it is placed (the full bound). "
     "Congestion: what the simulated period is longer than both. "
     "Filling: the first sample until the pipeline keeps its pace. "

@@ -161,7 +161,7 @@ def test_missing_splits_are_told(tmp_path: Path) -> None:
         ({"random": [0]}, "random must be a list of"),
         ({"graph": [5] * 16}, "graph has fold 5; allowed 0 to 4"),
         ({"graph": [True] * 16}, "graph has fold True"),
-        ({"graph": [i % 5 for i in range(16)]}, "equal netlists in different folds"),
+        ({"graph": [i % 5 for i in range(16)]}, "equal netlists, or plans of one segment, in different folds"),
         ({"family": ["a"]}, "family lists"),
     ],
 )

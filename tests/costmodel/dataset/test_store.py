@@ -175,8 +175,8 @@ def test_shards_and_tables_of_other_origin_are_refused(tmp_path: Path, other: Me
 
 def test_shards_of_another_schema_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_shards(tmp_path)
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
-    with pytest.raises(InputError, match="schema version '1', this program reads 2"):
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 3)
+    with pytest.raises(InputError, match="schema version '2', this program reads 3"):
         finished_shards(tmp_path, METADATA)
 
 

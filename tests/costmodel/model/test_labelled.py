@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.dataset import Dataset, SplitKind
+from costmodel.dataset import Dataset, SplitKind, make_splits, write_splits
 from costmodel.dataset.splits import SPLITS_FILE
-from costmodel.model import Labelled, Model, Selection, open_labelled
+from costmodel.model import Labelled, ManyFabrics, Model, Selection, open_labelled
 from costmodel.model import labelled as labelled_module
 from costmodel.wafer import WAFER_TABLES
 from placer.base import InputError
-from tests.costmodel.cases import labelled
-from tests.costmodel.dataset.samples import METADATA, random_samples, small_fabric, write_dataset
+from tests.costmodel.cases import labelled, named
+from tests.costmodel.dataset.samples import random_samples, small_fabric, write_dataset
 from tests.costmodel.wafer.test_encode import model_of
 
 
@@ -59,11 +59,19 @@ def test_a_folder_without_a_dataset_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_dataset_that_names_no_fabric_is_refused(tmp_path: Path) -> None:
-    metadata = replace(METADATA, config={"netlists": 1})
-    write_dataset(tmp_path, [random_samples(0)], metadata)
-    with pytest.raises(InputError, match="its settings name no fabric"):
-        open_labelled(tmp_path, tmp_path / "cache")
+def test_a_dataset_may_have_many_fabrics(tmp_path: Path) -> None:
+    slow = replace(small_fabric(), name="slow", link=replace(small_fabric().link, hop_cycles=9))
+    samples = []
+    for k, fabric in enumerate((small_fabric(), slow)):
+        one = random_samples(k, seed=k)
+        samples.append(replace(one, fabric=fabric, netlist=replace(named(one.netlist), fabric=fabric.name)))
+    dataset = write_dataset(tmp_path, samples)
+    write_splits(tmp_path, make_splits(dataset, num_folds=2))
+    data = open_labelled(tmp_path, tmp_path / "cache")
+    assert isinstance(data.hardware, ManyFabrics) and data.hardware.ranges["link.hop_cycles"] == (4, 9)
+    assert dataset.fabrics == (small_fabric(), slow)
+    with pytest.raises(InputError, match="for 2 fabrics; needed one of a fabric"):
+        _ = data.fabric
 
 
 def test_data_of_a_kind_that_nobody_made_known_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def _rewrite(folder: Path, change: Callable[[pa.Table], pa.Table], metadata: dic
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (of_schema_9, "decisions.parquet: schema version '9', this program reads 1"),
+        (of_schema_9, "decisions.parquet: schema version '9', this program reads 2"),
         (with_nan_label, "throughput must lie in (0, 1]"),
         (with_an_empty_fold, "fold 0 of the graph split has no decision to test with"),
         (without_splits, "splits.json"),

@@ -109,7 +109,7 @@ def test_a_larger_batch_is_never_slower(runs: list[SectionRun], batch: int, more
 def test_an_endless_batch_takes_the_steady_time(runs: list[SectionRun]) -> None:
     time = network_time(SMALL, runs, 10**12)
     assert time.cycles_per_input == pytest.approx(steady_cycles(runs), rel=1e-6)
-    assert time.part("bound") + time.part("congestion") == pytest.approx(steady_cycles(runs))
+    assert sum(map(time.part, ("bound", "data", "congestion"))) == pytest.approx(steady_cycles(runs))
 
 
 @given(runs=some_runs(), batch=st.integers(1, 100), room=st.integers(0, 10**8))
@@ -155,7 +155,8 @@ def test_dram_traffic_is_that_of_loads_and_stores() -> None:
         ({"limit": "link"}, "compute units, then links"),
         ({"cycles_per_sample": 400.0, "limit": "read port"}, "congestion (read ports)"),
         ({"weight_bytes": 10**9}, "weights"),
-        ({"bound_cycles": 1, "cycles_per_sample": 1.0}, "switching"),
+        ({"bound_cycles": 1, "full_bound_cycles": 1.0, "cycles_per_sample": 1.0}, "switching"),
+        ({"bound_cycles": 1, "full_bound_resource": "DRAM"}, "data (DRAM)"),
         ({"first_sample_cycles": 10**6}, "filling"),
     ],
 )
