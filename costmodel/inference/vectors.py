@@ -132,16 +132,6 @@ def add(typing: Any, a: Any, b: Any) -> Any:
 
 
 @_emitted
-def subtract(typing: Any, a: Any, b: Any) -> Any:
-    """Return a - b."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fsub(*arguments)
-
-    return _vector(_vector, _vector), emit
-
-
-@_emitted
 def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a * b + c."""
 

@@ -185,3 +185,11 @@ def test_checkpoints_of_another_run_are_refused_and_kept(
     assert code == 2
     assert "holds checkpoints of a run with other data, settings or seed" in err
     assert (folder / "out" / "metrics.json").read_bytes() == kept
+
+
+def test_the_command_teaches_a_student(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = overrides(folder, "student.steps=2", "student.neighbours=3", "student.moves=3")
+    code, out, _ = call(capsys, *arguments, f"output={tmp_path / 'out'}")
+    assert code == 0 and "the student orders neighbours" in out
+    student = Model.load(tmp_path / "out" / "flow.pt").student
+    assert student is not None and student.config.rounds == 1
