@@ -56,7 +56,7 @@ def time_facts(time: NetworkTime) -> dict[str, str]:
 
 def time_table(time: NetworkTime) -> Table:
     """Return a row per section: where its time goes, as shares of it, and its cycles."""
-    header = ["section", *PART_NAMES.values(), "cycles per input"]
+    header = ["#", *PART_NAMES.values(), "cycles per input"]
     rows: list[list[Cell]] = [
         [number, *_shares(section), f"{section.cycles_per_input:,.0f}"] for number, section in enumerate(time.sections)
     ]

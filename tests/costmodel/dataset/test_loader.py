@@ -189,17 +189,6 @@ def rewrite(
             writer.write_table(pa.Table.from_pylist(rows, schema=columns))
 
 
-def test_labels_of_older_files_are_full_ones(dataset: Dataset) -> None:
-    columns, table = schema.DECISIONS, dataset.decisions_file
-    older = columns.remove(columns.get_field_index("fidelity")).with_metadata(METADATA.encode(DECISIONS_FILE))
-    groups = [table.read_group(i).drop_columns(["fidelity"]) for i in range(table.num_row_groups)]
-    with pq.ParquetWriter(dataset.folder / DECISIONS_FILE, older) as writer:
-        for group in groups:
-            writer.write_table(group)
-    opened = Dataset.open(dataset.folder)
-    assert all((samples.labels.fidelity == 1).all() for samples in opened.each_netlist())
-
-
 def set_first(column: str, value: int) -> Callable[[list[dict[str, Any]]], None]:
     """Set the first entry of a list in decision 1."""
     return lambda rows: rows[1][column].__setitem__(0, value)

@@ -310,8 +310,8 @@ def test_inconsistent_samples_are_not_written(tmp_path: Path) -> None:
         "2 phases": replace(good, phase=good.phase[:2]),
         "0 or more": replace(good, decisions=replace(decisions, sites=-1 - decisions.sites)),
         "before their children": replace(good, decisions=replace(decisions, parents=decisions.parents + 1)),
-        "cannot be stored as JSON": replace(good, spec={"size": np.int64(3)}),
-        "cannot be stored": replace(good, seed=(-1,)),
+        "cannot be stored as JSON": replace(good, origin=replace(good.origin, spec={"size": np.int64(3)})),
+        "cannot be stored": replace(good, origin=replace(good.origin, seed=(-1,))),
     }
     for message, samples in broken.items():
         with pytest.raises(InputError, match=message):

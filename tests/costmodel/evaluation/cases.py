@@ -24,20 +24,20 @@ METHODS = {name.value: Method(name) for name in (Baseline.HEURISTIC, Baseline.CA
 
 
 def make_dataset(folder: Path, *, families: tuple[str, ...] = ("mha", "mlp"), fabric: Fabric | None = None) -> Path:
-    """`fabric` only stands in the metadata."""
-    samples = [_samples(i, families[i % len(families)]) for i in range(NUM_NETLISTS)]
-    description = asdict(small_fabric() if fabric is None else fabric)
+    fabric = small_fabric() if fabric is None else fabric
+    samples = [_samples(i, families[i % len(families)], fabric) for i in range(NUM_NETLISTS)]
+    description = asdict(fabric)
     plain = json.loads(json.dumps(description, default=lambda item: item.value))
     dataset = write_dataset(folder, samples, Metadata({"fabric": plain}, 7, "1"))
     write_splits(folder, make_splits(dataset, NUM_FOLDS))
     return folder
 
 
-def _samples(number: int, family: str) -> NetlistSamples:
+def _samples(number: int, family: str, fabric: Fabric) -> NetlistSamples:
     """Of operations that the encoding knows."""
     samples = random_samples(number, NUM_DECISIONS, seed=number, family=family)
     units = tuple(replace(unit, op=OPS[i % len(OPS)]) for i, unit in enumerate(samples.netlist.units))
-    return replace(samples, netlist=replace(samples.netlist, units=units))
+    return replace(samples, fabric=fabric, netlist=replace(samples.netlist, units=units, fabric=fabric.name))
 
 
 def sources_in(folder: Path, **transfers: Path) -> Sources:
