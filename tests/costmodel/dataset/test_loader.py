@@ -236,11 +236,13 @@ def test_illegal_values_do_not_leave_the_loader(
     assert_equal(opened.samples(1), five_netlists()[1])
 
 
-def in_netlist(change: Callable[[Any], None]) -> Callable[[list[dict[str, Any]]], None]:
+def in_json(column: str, change: Callable[[Any], None]) -> Callable[[list[dict[str, Any]]], None]:
+    """Change what a column of the first row says as JSON."""
+
     def rewritten(rows: list[dict[str, Any]]) -> None:
-        document = json.loads(rows[0]["netlist"])
+        document = json.loads(rows[0][column])
         change(document)
-        rows[0]["netlist"] = json.dumps(document)
+        rows[0][column] = json.dumps(document)
 
     return rewritten
 
@@ -252,16 +254,16 @@ def in_netlist(change: Callable[[Any], None]) -> Callable[[list[dict[str, Any]]]
         (assign("netlist", "[]"), "netlist holds no object"),
         (assign("bound_cycles", 1), "column bound_cycles is 1, but the netlist has"),
         (assign("fingerprint", "0"), "column fingerprint"),
-        (in_netlist(lambda netlist: netlist.pop("units")), "netlist: has"),
-        (in_netlist(lambda netlist: netlist.update(schema=9)), "schema 9"),
-        (in_netlist(lambda netlist: netlist.update(units=3)), "units is 3, needed list"),
-        (in_netlist(lambda netlist: netlist["units"][0].update(kind=7)), "unknown kind 7"),
-        (in_netlist(lambda netlist: netlist["units"][0].update(stage=-1)), "stage=-1"),
-        (in_netlist(lambda netlist: netlist["units"][0].update(stage="1")), "needed int"),
-        (in_netlist(lambda netlist: netlist["units"][0].update(more=1)), "unit 0: has"),
-        (in_netlist(lambda netlist: netlist["flows"][0].update(targets=["a"])), "needed int"),
-        (in_netlist(lambda netlist: netlist["flows"][0].update(targets=[99])), "must lie in 0"),
-        (in_netlist(lambda netlist: netlist["flows"][0].update(tokens=True)), "needed int"),
+        (in_json("netlist", lambda netlist: netlist.pop("units")), "netlist: has"),
+        (in_json("netlist", lambda netlist: netlist.update(schema=9)), "schema 9"),
+        (in_json("netlist", lambda netlist: netlist.update(units=3)), "units is 3, needed list"),
+        (in_json("netlist", lambda netlist: netlist["units"][0].update(kind=7)), "unknown kind 7"),
+        (in_json("netlist", lambda netlist: netlist["units"][0].update(stage=-1)), "stage=-1"),
+        (in_json("netlist", lambda netlist: netlist["units"][0].update(stage="1")), "needed int"),
+        (in_json("netlist", lambda netlist: netlist["units"][0].update(more=1)), "unit 0: has"),
+        (in_json("netlist", lambda netlist: netlist["flows"][0].update(targets=["a"])), "needed int"),
+        (in_json("netlist", lambda netlist: netlist["flows"][0].update(targets=[99])), "must lie in 0"),
+        (in_json("netlist", lambda netlist: netlist["flows"][0].update(tokens=True)), "needed int"),
     ],
 )
 def test_illegal_netlists_do_not_leave_the_loader(
@@ -288,22 +290,16 @@ def test_the_index_is_checked(dataset: Dataset, change: Callable[[list[dict[str,
         _ = Dataset.open(dataset.folder).index
 
 
-def in_hardware(change: Callable[[Any], None]) -> Callable[[list[dict[str, Any]]], None]:
-    def rewritten(rows: list[dict[str, Any]]) -> None:
-        document = json.loads(rows[0]["hardware"])
-        change(document)
-        rows[0]["hardware"] = json.dumps(document)
-
-    return rewritten
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (assign("hardware", "[]"), "hardware holds no object"),
-        (in_hardware(lambda fabric: fabric.update(name="other")), "lowered for fabric 'small', stored with 'other'"),
-        (in_hardware(lambda fabric: fabric["link"].update(channels=3)), "link.channels=3; allowed 2 or 4"),
-        (in_hardware(lambda fabric: fabric.update(columns=2, rows=2)), "site"),
+        (
+            in_json("hardware", lambda fabric: fabric.update(name="other")),
+            "lowered for fabric 'small', stored with 'other'",
+        ),
+        (in_json("hardware", lambda fabric: fabric["link"].update(channels=3)), "link.channels=3; allowed 2 or 4"),
+        (in_json("hardware", lambda fabric: fabric.update(columns=2, rows=2)), "site"),
         (assign("potential", 1.5), "potential=1.5"),
         (assign("samples", 0), "samples=0"),
     ],
