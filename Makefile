@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
+.PHONY: help install demo dataset train model foundation-model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,18 +24,22 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	$(PYTHON) -m placer.warm_up & first=$$!; $(PYTHON) -m costmodel.warm_up && wait $$first
 	@touch $@
 
-demo: $(STAMP)  ## everything at small size: simulate, place, dataset, train, evaluate, place with the model; pictures in data/demo
+demo: $(STAMP)  ## everything at small size: simulate, judge the model in the box, search with it, train a toy; ends with data/demo/index.html
 	rm -rf data/demo
+	@echo "1/6  an attention block, placed at random and simulated: placement matters"
 	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
-	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 output=data/demo/place_heuristic
+	@echo "2/6  labelled placements of netlists that no model has seen"
 	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
-	$(PYTHON) -m costmodel.train trainer=demo student.steps=300 data=data/demo/dataset cache=data/demo/encoded \
+	@echo "3/6  the model in the box ranks them, beside rules and boosting"
+	$(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
+	@echo "4/6  the same seconds of search with rules, with the model, and with the simulator"
+	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
+		methods=[random,heuristic,pool,shipped,simulator_1x] limit=simulator_1x seconds=3 seeds=2 output=data/demo/compare
+	@echo "5/6  the block of the first step, placed by the model"
+	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 cost=learned max_moves=1000 output=data/demo/place_learned
+	@echo "6/6  training, for show: a toy learns from the labels of the second step"
+	$(PYTHON) -m costmodel.train trainer=demo student.steps=0 data=data/demo/dataset cache=data/demo/encoded \
 		output=data/demo/model
-	$(PYTHON) -m costmodel.evaluate data=data/demo/dataset cache=data/demo/encoded max_folds=2 \
-		methods=[heuristic,calibrated,boosting,flow_demo] main=flow_demo ablations=[] seeds.graph=[0] seeds.family=[] seeds.transfer=[] \
-		seeds.random=[] output=data/demo/evaluate
-	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 cost=learned cost.model_file=data/demo/model/flow.pt \
-		max_moves=1000 output=data/demo/place_learned
 	$(PYTHON) -m costmodel.demo_report folder=data/demo
 
 test: $(STAMP)  ## run all tests on two cores
@@ -57,6 +61,24 @@ data/dataset_default/splits.json: | $(STAMP)
 
 data/model/flow.pt: | data/dataset_default/splits.json
 	$(PYTHON) -m costmodel.train output=data/model
+
+data/dataset_foundation/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset size=foundation
+
+data/model_foundation/flow.pt: | data/dataset_foundation/splits.json
+	$(PYTHON) -m costmodel.train trainer=foundation loss.margin=0.05 student.netlists=100 student.steps=1500 \
+		data=data/dataset_foundation output=data/model_foundation
+
+foundation-model: data/model_foundation/flow.pt  ## train the model in the box anew, from its dataset on: data/model_foundation/flow.pt; python -m costmodel.ship puts it there
+
+data/test_%/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset fabric=$* size=transfer seed=5 output=data/test_$*
+
+data/test_held_out/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset size=held_out size.netlists_per_family=9 output=data/test_held_out
+
+judge: data/test_small/splits.json data/test_small_v2/splits.json data/test_plasticine/splits.json data/test_held_out/splits.json  ## judge the model in the box on fabrics and netlists that it has never seen; ARGS="data=data/dataset_foundation ..." (conf/judge.yaml)
+	$(PYTHON) -m costmodel.judge $(ARGS)
 
 data/model_guha/guha.pt: | data/dataset_default/splits.json
 	$(PYTHON) -m costmodel.train model=guha output=data/model_guha
@@ -82,10 +104,9 @@ evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] 
 compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt data/model_guha_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
 	$(PYTHON) -m costmodel.compare $(ARGS)
 
-compare-quick: $(STAMP)  ## the same with the model of the demo, four netlists and a few seconds: minutes; ARGS="seconds=5 ..."
-	test -e data/demo/model/flow.pt || $(MAKE) demo
-	$(PYTHON) -m costmodel.compare unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
-		methods=[random,heuristic,finalists,pool,flow_demo,simulator_1x] limit=simulator_1x seconds=2 seeds=2 output=data/demo/compare $(ARGS)
+compare-quick: $(STAMP)  ## the same with the model in the box, four netlists and a few seconds: minutes; ARGS="seconds=5 ..."
+	$(PYTHON) -m costmodel.compare unseen.netlists=1 unseen.exclude=[] models.names=[] \
+		methods=[random,heuristic,finalists,pool,shipped,simulator_1x] limit=simulator_1x seconds=2 seeds=2 output=data/compare_quick $(ARGS)
 
 adapt: data/model/flow.pt data/dataset_v2/splits.json  ## a model of small learns small_v2 from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)
 	$(PYTHON) -m costmodel.adapt $(ARGS)

@@ -16,7 +16,7 @@ from costmodel.dataset.store import OnProgress, make_tables, shard_bytes
 from placer.base import InputError
 from placer.base.workers import Workers
 from placer.fabric import HELD_OUT, HELD_OUT_SEED, Fabric, draw_fabric, load_fabric
-from placer.graph.workloads import FAMILIES, NETWORK_FAMILIES
+from placer.graph.workloads import FAMILIES, NETWORK_FAMILIES, NETWORKS
 from placer.simulation import LONG_SAMPLE_LIMITS, PRECISE_LIMITS
 
 CALIBRATION_FILE = "calibration.json"
@@ -46,7 +46,7 @@ class Content:
     hardware: Hardware = Hardware.ONE
 
     def __post_init__(self) -> None:
-        require_families(self.families, (*FAMILIES, *NETWORK_FAMILIES), self.seed)
+        require_families(self.families, (*FAMILIES, *NETWORK_FAMILIES, *NETWORKS), self.seed)
         for name in ("netlists_per_family", "netlists_per_shard"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)}; allowed 1 or more")

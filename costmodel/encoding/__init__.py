@@ -1,5 +1,6 @@
 """From (netlist, decisions) to the arrays that networks read (docs/model.md)."""
 
+from costmodel.encoding.bare import encode_bare
 from costmodel.encoding.batch import Batch, make_batch
 from costmodel.encoding.encode import Encoded, encode
 from costmodel.encoding.features import (
@@ -15,4 +16,11 @@ from costmodel.encoding.features import (
     NetlistFeatures,
     netlist_features,
 )
-from costmodel.encoding.graph_set import NUM_STALLS, GraphSet, encode_dataset, graph_set, stored_graph_set
+from costmodel.encoding.graph_set import (
+    NUM_STALLS,
+    GraphSet,
+    encode_dataset,
+    encode_potentials,
+    graph_set,
+    stored_graph_set,
+)

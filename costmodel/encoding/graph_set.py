@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.dataset import Dataset
+from costmodel.encoding.bare import encode_bare
 from costmodel.encoding.encode import Encoded, encode
 from costmodel.encoding.features import FEATURE_VERSION, NetlistFeatures, netlist_features
 from placer.base import IntArray, LongArray, SingleArray, make_folder
@@ -92,6 +93,11 @@ def encode_dataset(dataset: Dataset, folder: Path) -> GraphSet:
     return stored_graph_set(parts, FEATURE_VERSION, dataset.content_hash, folder)
 
 
+def encode_potentials(dataset: Dataset, folder: Path) -> GraphSet:
+    """Encode the netlists of a dataset as bare decisions, each with its potential as the label; NaN: it has none."""
+    return stored_graph_set(_bare_parts(dataset), f"{FEATURE_VERSION} bare", dataset.content_hash, folder)
+
+
 def stored_graph_set(
     parts: Iterator[dict[str, NDArray[Any]]], version: int | str, content_hash: str, folder: Path
 ) -> GraphSet:
@@ -119,6 +125,14 @@ def _labelled_parts(dataset: Dataset) -> Iterator[dict[str, NDArray[Any]]]:
         stalls = np.stack((labels.unit_starved, labels.unit_blocked, labels.unit_port_wait), axis=2)
         columns["log_throughput"] = np.log(samples.throughput).astype(np.float32)
         columns["unit_stalls"] = stalls.reshape(-1, NUM_STALLS).astype(np.float32)
+        yield columns
+
+
+def _bare_parts(dataset: Dataset) -> Iterator[dict[str, NDArray[Any]]]:
+    for samples in dataset.each_netlist():
+        fabric, netlist = samples.fabric, samples.netlist
+        columns = _columns(netlist_features(fabric, netlist), encode_bare(fabric, netlist))
+        columns["log_throughput"] = np.log([samples.potential or np.nan]).astype(np.float32)
         yield columns
 
 

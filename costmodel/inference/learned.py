@@ -1,6 +1,6 @@
 """The learned model as a cost model for placers.
 
-cost = LearnedCost.load("data/model/flow.pt")
+cost = LearnedCost.load(fabric=load_fabric("large"))  # the model in the box; or that of a file
 cost.score(netlist, decisions)  # predicted normalised throughput, higher is better
 cost.predict_with_uncertainty(netlist, decisions).log_sigma
 session = cost.session(netlist, sites, flow_class)  # for placements that differ little
@@ -10,6 +10,7 @@ session = cost.session(netlist, sites, flow_class)  # for placements that differ
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,18 +18,29 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.encoding import FABRIC_FEATURES, Encoded, NetlistFeatures, encode, graph_set, netlist_features
+from costmodel.encoding import (
+    FABRIC_FEATURES,
+    Encoded,
+    NetlistFeatures,
+    encode,
+    encode_bare,
+    graph_set,
+    netlist_features,
+)
 from costmodel.inference.full import predict_encoded
 from costmodel.inference.search import LearnedSearch
 from costmodel.inference.session import Session
-from costmodel.model import Model, Prediction, open_model
+from costmodel.inference.strange import strange_constants, strange_facts, warning_of
+from costmodel.model import SHIPPED, Model, Prediction, open_model
 from costmodel.networks import FlowNetwork
 from placer.annealing import BatchedSearch, Search, Start
 from placer.base import FloatArray, InputError, IntArray
 from placer.cost import CostModel, Rules
 from placer.decision import Decisions
-from placer.fabric import Fabric, fabric_of
+from placer.fabric import Fabric, fabric_of, load_fabric
 from placer.netlist import Netlist
+
+log = logging.getLogger(__name__)
 
 # A model of one fabric learned the effect of its rates and latencies, so they must be the same again.
 # These only say how much there is of everything, or matter only to whole networks.
@@ -68,15 +80,16 @@ class LearnedCost:
     @classmethod
     def load(
         cls,
-        location: str | Path | Sequence[str | Path],
+        location: str | Path | Sequence[str | Path] = SHIPPED,
         fabric: Fabric | None = None,
         pessimism: float = 0.0,
         student: bool = True,
         tracking: str | None = None,
     ) -> LearnedCost:
-        """Return the learned cost of a model file or an MLflow URI (`open_model`), or of several of them.
+        """Return the learned cost of the model in the box, a file or an MLflow URI (`open_model`), or of several.
 
-        Without a fabric, it is for the one that the first model was trained on.
+        Without a fabric, it is for the one that the first model was trained on, or for `small` when
+        that were many.
         Raises InputError when there is no such model, or it is of another version or fabric.
         """
         locations = [location] if isinstance(location, str | Path) else location
@@ -84,9 +97,8 @@ class LearnedCost:
         if not models:
             raise InputError("no model file or URI was named")
         models[0].require_features(FABRIC_FEATURES)
-        if fabric is None and "ranges" in models[0].origin["fabric"]:
-            raise InputError("the model was trained on many fabrics; name the one that it is asked about")
-        fabric = fabric or fabric_of(models[0].origin["fabric"])
+        learned = models[0].origin["fabric"]
+        fabric = fabric or (load_fabric("small") if "ranges" in learned else fabric_of(learned))
         return cls(fabric, *models, pessimism=pessimism, student=student)
 
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
@@ -102,9 +114,34 @@ class LearnedCost:
         Its square is the mean of the squares that the models predict, plus the variance between
         them (a mixture, as in deep ensembles).
         """
-        members = self._predict(netlist, decisions)
-        variance = np.exp(2 * members[:, :, 1]).mean(axis=1) + members[:, :, 0].var(axis=1)
-        return Prediction(np.exp(members[:, :, 0].mean(axis=1)), np.log(variance) / 2)
+        return _mixture(self._predict(netlist, decisions))
+
+    def potential(self, netlists: Sequence[Netlist]) -> FloatArray:
+        """Return what a good placement of each netlist will reach [num_netlists], in (0, 1]; no decision is needed.
+
+        Raises InputError when a model was trained on data that does not tell.
+        """
+        return self.potential_with_uncertainty(netlists).throughput
+
+    def potential_with_uncertainty(self, netlists: Sequence[Netlist]) -> Prediction:
+        """Return the same with the standard deviation of the logarithm. Raises InputError likewise."""
+        parts = [model.potential for model in self.models if model.potential is not None]
+        if len(parts) < len(self.models):
+            raise InputError(
+                "the model knows decisions only, not netlists alone; train it on a dataset with a pool of anneals "
+                "(size.pool), such as size=foundation"
+            )
+        members = np.empty((len(netlists), len(parts), 2))
+        for number, netlist in enumerate(netlists):
+            features, bare = netlist_features(self.fabric, netlist), encode_bare(self.fabric, netlist)
+            members[number] = predict_encoded([part.network for part in parts], features, bare)[0]
+        members[:, :, 1] += np.log([part.sigma_scale for part in parts])
+        return _mixture(members)
+
+    def remarks(self, netlist: Netlist) -> list[str]:
+        """Return what of a netlist or its fabric is far from all that the first model has learned from."""
+        model, features = self.models[0], netlist_features(self.fabric, netlist)
+        return strange_constants(model, self.fabric) + strange_facts(model, features)
 
     def session(self, netlist: Netlist, sites: IntArray, flow_class: IntArray) -> Session:
         """Return a session for a walk through placements with dimension-ordered routes.
@@ -125,6 +162,8 @@ class LearnedCost:
         """Return log throughput and log sigma by each model [num_decisions, num_models, 2]."""
         if self._last is None or self._last[0] is not netlist:
             self._last = netlist, netlist_features(self.fabric, netlist)
+            if remarks := self.remarks(netlist):
+                log.warning(warning_of(netlist.name, remarks))
         features, encoded = self._last[1], encode(self.fabric, netlist, decisions)
         if self._networks is None:
             return _predict_by_dgl(self.models, features, encoded)
@@ -151,6 +190,12 @@ class LearnedChoice:
             [self.model_file, *self.more_models], fabric, self.pessimism, self.student,
             self.tracking,
         )  # fmt: skip
+
+
+def _mixture(members: FloatArray) -> Prediction:
+    """Return one prediction from log throughput and log sigma by each model [num, num_models, 2]."""
+    variance = np.exp(2 * members[:, :, 1]).mean(axis=1) + members[:, :, 0].var(axis=1)
+    return Prediction(np.exp(members[:, :, 0].mean(axis=1)), np.log(variance) / 2)
 
 
 def _compiled_networks(models: Sequence[Model]) -> list[FlowNetwork] | None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset import FABRIC_TABLES, Dataset, Splits, Tables, read_splits
-from costmodel.encoding import FABRIC_FEATURES, FeatureSchema, GraphSet, encode_dataset
+from costmodel.dataset import FABRIC_TABLES, Dataset, Phase, Splits, Tables, read_splits
+from costmodel.encoding import FABRIC_FEATURES, FeatureSchema, GraphSet, encode_dataset, encode_potentials
 from placer.base import FloatArray, InputError, LongArray
 from placer.fabric import Fabric
 
@@ -186,5 +186,28 @@ def open_labelled(folder: str | Path, cache: str | Path) -> Labelled:
             "it must import the room that knows it, such as costmodel.wafer"
         )
     dataset = Dataset.open(folder)
-    hardware = dataset.fabrics[0] if len(dataset.fabrics) == 1 else ManyFabrics.of(dataset.fabrics)
-    return Labelled.of(dataset, hardware, FABRIC_FEATURES, lambda: encode_dataset(dataset, Path(cache)))
+    return Labelled.of(dataset, _hardware(dataset), FABRIC_FEATURES, lambda: encode_dataset(dataset, Path(cache)))
+
+
+def open_potentials(folder: str | Path, cache: str | Path) -> Selection | None:
+    """Return the netlists of a dataset as decisions, whose throughput is the potential; None: it has none.
+
+    Decision i of the data is the bare decision of netlist i, its heuristic the full bound, and the
+    selection has those whose potential is known. Splits by graph and family are those of the dataset.
+    """
+    dataset, splits = Dataset.open(folder), read_splits(folder)
+    potential = np.array(dataset.netlists_file.read_columns(["potential"])["potential"].to_numpy())
+    if not (potential > 0).any():
+        return None
+    graphs, netlist = encode_potentials(dataset, Path(cache)), np.arange(dataset.num_netlists)
+    data = Labelled(
+        dataset.folder, dataset.content_hash, _hardware(dataset), FABRIC_FEATURES, graphs, netlist, dataset.groups,
+        np.array(dataset.families), np.full(len(netlist), Phase.POOL.value), potential,
+        np.exp(graphs.log_rules.astype(float)), replace(splits, random=splits.graph, netlist_of=netlist),
+    )  # fmt: skip
+    return Selection(data, np.flatnonzero(potential > 0))
+
+
+def _hardware(dataset: Dataset) -> Hardware:
+    fabrics = dataset.fabrics
+    return fabrics[0] if len(fabrics) == 1 else ManyFabrics.of(fabrics)

@@ -1,4 +1,4 @@
-"""Models by where they are: a file, or an MLflow URI."""
+"""Models by where they are: in the box, a file, or an MLflow URI."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from costmodel.model.box import SHIPPED, shipped_file
 from costmodel.model.model import Model
 from costmodel.model.tracking import tracking_failures, use_settings
 from placer.base import InputError
@@ -16,7 +17,9 @@ _SCHEMES = ("runs:/", "models:/")
 
 
 def open_model(location: str | Path, tracking: str | None = None) -> Model:
-    """Open a model: a file, or `runs:/<run>/<model>.pt` or `models:/<model>` in MLflow.
+    """Open a model: the one in the box (`shipped`), a file, or one in MLflow.
+
+    In MLflow it is `runs:/<run>/<model>.pt` or `models:/<model>`.
 
     `tracking` is the URI of the database or server; None: MLFLOW_TRACKING_URI, or the default of
     training. Raises InputError when there is no such model, or none of this version.
@@ -24,9 +27,11 @@ def open_model(location: str | Path, tracking: str | None = None) -> Model:
     if str(location).startswith(_SCHEMES):  # also as a path, as configurations hold it
         tracking = tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
         return _download(str(location), tracking)
+    if str(location) == SHIPPED:
+        return Model.load(shipped_file())
     if not Path(location).exists():
         raise InputError(
-            f"there is no model {location}; make one with `make model`, or name a file or a URI "
+            f"there is no model {location}; make one with `make model`, or name {SHIPPED!r}, a file or a URI "
             f"({', '.join(scheme + '…' for scheme in _SCHEMES)})"
         )
     return Model.load(location)

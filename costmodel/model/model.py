@@ -27,6 +27,14 @@ SCHEMA_VERSION = 1
 BATCH_SIZE = 128
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PotentialNetwork:
+    """Predicts what a good placement of a netlist reaches, from its bare decision (`encode_bare`)."""
+
+    network: FlowNetwork
+    sigma_scale: float  # as in `Model`
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """Predicts throughput.
@@ -40,6 +48,7 @@ class Model:
     sigma_scale: float  # predicted standard deviations are multiplied by it
     origin: dict[str, Any]  # what it was trained with, as JSON holds it
     student: FlowNetwork | None = None  # small and fast, taught by the network; searches ask it first
+    potential: PotentialNetwork | None = None  # asked about netlists that have no decision yet
 
     @property
     def features(self) -> FeatureSchema:
@@ -74,9 +83,10 @@ class Model:
         return Prediction(np.exp(mean), log_sigma + np.log(self.sigma_scale))
 
     def digest(self) -> str:
-        """Return the hash of the weights, those of the student too."""
+        """Return the hash of the weights, those of the student and for potentials too."""
         digest = hashlib.sha256()
-        for network in (self.network, *([self.student] if self.student is not None else [])):
+        others = [self.student, None if self.potential is None else self.potential.network]
+        for network in (self.network, *(other for other in others if other is not None)):
             for name, weights in sorted(network.state_dict().items()):
                 digest.update(name.encode() + weights.cpu().numpy().tobytes())
         return digest.hexdigest()
@@ -96,6 +106,10 @@ class Model:
         if self.student is not None:
             document["student"] = json.dumps(describe_network(self.student.config))
             document["student_weights"] = self.student.state_dict()
+        if self.potential is not None:
+            document["potential"] = json.dumps(describe_network(self.potential.network.config))
+            document["potential_weights"] = self.potential.network.state_dict()
+            document["potential_scale"] = self.potential.sigma_scale
         torch.save(document, buffer)
         write_atomic(path, buffer.getvalue())
 
@@ -127,20 +141,33 @@ class Model:
         try:
             read = features[document["features"]]
             network = _network_of(document["network"], document["weights"], read)
-            student = None
-            if "student" in document:
-                small = _network_of(document["student"], document["student_weights"], read)
-                if not isinstance(small, FlowNetwork):
-                    raise ValueError("its student is no `flow` network")
-                student = small
-            sigma_scale, origin = float(document["sigma_scale"]), json.loads(document["origin"])
-            if not 0 < sigma_scale < np.inf:
-                raise ValueError(f"sigma_scale={sigma_scale}")
+            student, potential = _second(document, "student", read), None
+            if (network_alone := _second(document, "potential", read)) is not None:
+                potential = PotentialNetwork(network_alone, _scale_of(document["potential_scale"]))
+            sigma_scale, origin = _scale_of(document["sigma_scale"]), json.loads(document["origin"])
             if not isinstance(origin, dict) or not isinstance(origin.get("fabric"), dict):
                 raise ValueError(f"origin={origin!r:.40}")
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise InputError(f"is not complete ({error!r:.200}); train it again") from error
-        return cls(network_config(json.loads(document["network"])), network, sigma_scale, origin, student)
+        return cls(network_config(json.loads(document["network"])), network, sigma_scale, origin, student, potential)
+
+
+def _second(document: dict[str, Any], name: str, features: FeatureSchema) -> FlowNetwork | None:
+    """Return another network of a file, if it has one of this name. Raises as `_network_of` does."""
+    if name not in document:
+        return None
+    network = _network_of(document[name], document[f"{name}_weights"], features)
+    if not isinstance(network, FlowNetwork):
+        raise ValueError(f"its {name} is no `flow` network")
+    return network
+
+
+def _scale_of(value: object) -> float:
+    """Return a scale of sigma. Raises ValueError and others for what is none."""
+    scale = float(value)  # type: ignore[arg-type]  # what is no number raises
+    if not 0 < scale < np.inf:
+        raise ValueError(f"scale of sigma {scale}")
+    return scale
 
 
 def _network_of(description: str, weights: dict[str, torch.Tensor], features: FeatureSchema) -> nn.Module:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
+from scipy.stats import norm
 from torch.utils.data import DataLoader
 
 from costmodel.model import BATCH_SIZE, Model, Selection, split_validation
@@ -30,6 +31,7 @@ from costmodel.training.sampler import BatchData, GraphSampler, in_order
 from placer.base import InputError, LongArray, make_folder, plain, read_archive, read_text, write_atomic
 
 LAST_CHECKPOINT, BEST_CHECKPOINT = "last.ckpt", "best.ckpt"
+CALIBRATED_LEVELS = (0.5, 0.8, 0.95)  # of the intervals that sigma is scaled for
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +203,17 @@ def _respect_early_stop(trainer: lightning.Trainer, checkpoint: Any) -> None:
 
 
 def _calibrated(model: Model, validate: Selection) -> Model:
-    """Scale sigma such that errors on the validation part have the size that it says."""
+    """Scale sigma such that its intervals hold on the validation part, whose netlists were not seen.
+
+    For each level, the scale that would make its interval hold is the quantile of the errors in
+    units of sigma over that of a normal distribution; their geometric mean serves all levels.
+    """
     prediction = model.predict(validate)
     assert prediction.log_sigma is not None
-    error = np.log(prediction.throughput / validate.throughput) * np.exp(-prediction.log_sigma)
-    scale = float(np.sqrt(np.mean(np.minimum(error**2, 25.0))))
-    return replace(model, sigma_scale=max(scale, 1e-3))
+    error = np.abs(np.log(prediction.throughput / validate.throughput)) * np.exp(-prediction.log_sigma)
+    levels = np.array(CALIBRATED_LEVELS)
+    ratio = np.quantile(error, levels) / norm.ppf((1 + levels) / 2)
+    return replace(model, sigma_scale=float(np.exp(np.log(np.maximum(ratio, 1e-3)).mean())))
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from costmodel.training.figures import loss_curves, predicted_and_measured
 from costmodel.training.fit import BEST_CHECKPOINT, TrainConfig, claim, fit
 from costmodel.training.losses import LossConfig
 from costmodel.training.module import TrainerConfig
+from costmodel.training.potential import PotentialConfig, add_potential
 from costmodel.training.student import StudentConfig
 from placer.base import (
     Count,
@@ -49,7 +50,7 @@ from placer.base import (
 )
 from placer.fabric import Fabric
 
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS, POTENTIAL_CHECKPOINTS = "checkpoints", "checkpoints_potential"
 CONFIG_FILE, EPOCHS_FILE, METRICS_FILE = "config.yaml", "epochs.csv", "metrics.json"
 PREDICTIONS_FILE = "predictions.csv"
 
@@ -62,6 +63,7 @@ class RunConfig(Settings):
     loss: LossConfig
     trainer: TrainerConfig
     student: StudentConfig
+    potential: PotentialConfig
     data: Path
     cache: Path
     split: Literal["all", "random", "graph", "family"]
@@ -159,6 +161,9 @@ def run(
             logger=tracker.logger, callbacks=[log], show_progress=show_progress,
             processes=config.processes,
         )  # fmt: skip
+        model = add_potential(
+            model, train, config.cache, config.potential, config.seed, config.output / POTENTIAL_CHECKPOINTS
+        )
         if finish is not None:
             model = finish(model, train)
         validation = split_validation(train, config.trainer.validation_share, config.seed)[1]

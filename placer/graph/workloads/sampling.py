@@ -2,6 +2,7 @@
 
 Families: one transformer layer (encoder or decoder, forward or training), decoder layers of today
 (rmsnorm, rotary positions, shared key heads, gated feed-forward), and residual blocks of convolutions.
+One layer of a published network can be taken too, to test what was learned from the others.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import numpy as np
 
 from placer.graph import DataflowGraph
 from placer.graph.workloads.backward import with_backward
-from placer.graph.workloads.build import build_layer
+from placer.graph.workloads.build import build, build_layer
 from placer.graph.workloads.builder import GraphBuilder
 from placer.graph.workloads.decoders import decoder_layers
-from placer.graph.workloads.networks import PublishedDecoder, PublishedResnet
-from placer.graph.workloads.sizing import GRANULE
-from placer.graph.workloads.specs import NETWORKS, PublishedModel
+from placer.graph.workloads.networks import VISION, PublishedDecoder, PublishedResnet
+from placer.graph.workloads.sizing import GRANULE, WorkloadConfig, resolve
+from placer.graph.workloads.specs import MODELS, NETWORKS, PublishedModel
 from placer.graph.workloads.vision import resnet
 
 SECTION, DECODER, CONVOLUTION = "section", "decoder", "convolution"
@@ -32,10 +33,20 @@ SIDES = (16, 20, 24, 32, 40, 48, 64)  # pixels of an image
 
 
 def sample_network(family: str, rng: np.random.Generator) -> tuple[DataflowGraph, dict[str, Any]]:
-    """Draw a network of one of `NETWORK_FAMILIES`; returns what it is like, too."""
+    """Draw a network of one of `NETWORK_FAMILIES`, or one layer of a published one; returns what it is like, too."""
+    if family in NETWORKS:
+        return _published(family, rng)
     if family == SECTION:
         return _transformer(rng)
     return _decoder(rng) if family == DECODER else _convolutions(rng)
+
+
+def _published(family: str, rng: np.random.Generator) -> tuple[DataflowGraph, dict[str, Any]]:
+    """Return one layer of a published network, as published; of transformers, forward or training."""
+    training = family in MODELS and bool(rng.integers(2))
+    layers = None if family in VISION else 1
+    spec = resolve(WorkloadConfig(family, layers=layers, embedding=family not in MODELS, training=training), 0, rng)
+    return build(spec), {"layers": layers, "training": training}
 
 
 def sample_layer(rng: np.random.Generator) -> tuple[PublishedModel, int]:

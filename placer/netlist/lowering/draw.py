@@ -81,7 +81,7 @@ def draw_netlist(fabric: Fabric, family: str, sample_cycles: int, seed: int, ind
 def draw_segment(
     fabric: Fabric, family: str, sample_cycles: int, max_cycles: int, rng: np.random.Generator
 ) -> DrawnSegment:
-    """Draw a whole workload of one of `FAMILIES`, or a section of a random network of another family.
+    """Draw a whole workload of one of `FAMILIES`, or a section of a random or published network.
 
     Workloads are drawn for about `sample_cycles`; of networks, only sections of at most `max_cycles`
     per sample are taken. Raises DoesNotFitError when what was drawn does not fit, or has none.

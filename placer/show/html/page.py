@@ -66,7 +66,7 @@ class Link:
     """A cell that leads to a page beside this one."""
 
     text: str
-    file: str  # its name
+    file: str  # its path from this page
 
 
 Cell = str | float | Shares | Link  # int included
@@ -81,9 +81,9 @@ class PageTable(Written):
     rows: Sequence[Sequence[Cell]]
 
 
-def _is_numeric(cell: str | float) -> bool:
+def _is_numeric(cell: Cell) -> bool:
     text = str(cell).strip("+-%,. ").replace(",", "").replace(".", "")
-    return not isinstance(cell, str) or text.isdecimal()
+    return isinstance(cell, int | float) or text.isdecimal()
 
 
 @dataclass(frozen=True, slots=True)

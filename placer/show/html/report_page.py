@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from placer.base import read_text
-from placer.show.html.page import Block, Chapter, Image, Page, PageTable, Text
+from placer.show.html.page import Block, Cell, Chapter, Image, Link, Page, PageTable, Text
 
-_PICTURE = re.compile(r"!\[(.*)\]\(([\w.-]+\.png)\)")
+_PICTURE = re.compile(r"!\[(.*)\]\(([\w./-]+\.png)\)")
+_LINK = re.compile(r"\[(.+)\]\(([\w./-]+\.html)\)")  # to a page beside this one
 
 
 def report_page(file: Path, title: str, command: str, config: dict[str, Any]) -> Page:
@@ -35,7 +36,7 @@ def _blocks(heading: str, lines: list[str], folder: Path) -> Iterator[Block]:
     for is_table, group in groupby(lines, lambda line: line.startswith("|")):
         if is_table:
             header, _, *rows = ([_plain(cell) for cell in line[1:-1].split("|")] for line in group)
-            yield PageTable(caption, header, rows)
+            yield PageTable(caption, header, [[_cell(text) for text in row] for row in rows])
             continue
         for line in filter(None, group):
             picture = _PICTURE.fullmatch(line)
@@ -44,6 +45,11 @@ def _blocks(heading: str, lines: list[str], folder: Path) -> Iterator[Block]:
             else:
                 caption = _plain(line).rstrip(":") if line.endswith(":") else heading
                 yield Text(_plain(line))
+
+
+def _cell(text: str) -> Cell:
+    link = _LINK.fullmatch(text)
+    return text if link is None else Link(link[1], link[2])
 
 
 def _plain(text: str) -> str:

@@ -126,12 +126,11 @@ def test_a_model_of_many_fabrics_knows_others_and_tells_them_apart() -> None:
         LearnedCost(slow, replace(blind, origin=model.origin))
 
 
-def test_a_model_of_many_fabrics_must_be_told_which(tmp_path: Path) -> None:
+def test_a_model_of_many_fabrics_is_told_which_or_takes_small(tmp_path: Path) -> None:
     origin = {"fabric": asdict(ManyFabrics.of([SMALL, load_fabric("small_v2")]))}
     replace(model_for(SMALL), origin=origin).save(tmp_path / "flow.pt")
     assert LearnedCost.load(tmp_path / "flow.pt", load_fabric("plasticine")).fabric.name == "plasticine"
-    with pytest.raises(InputError, match="trained on many fabrics; name the one"):
-        LearnedCost.load(tmp_path / "flow.pt")
+    assert LearnedCost.load(tmp_path / "flow.pt").fabric == SMALL
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ QUICK = (
     "trainer.graphs_per_batch=3", "trainer.decisions_per_graph=4", "trainer.validation_share=0.2",
     "tracking.uri=null",
 )  # fmt: skip
-SMALL_FLOW = ("student.steps=0", "model.width=8", "model.lane_width=8", "model.rounds=1")
+SMALL_FLOW = ("student.steps=0", "potential.max_epochs=0", "model.width=8", "model.lane_width=8", "model.rounds=1")
 NETLISTS = 8
 FLOW = FlowConfig(width=8, lane_width=8, rounds=1)
 TRAINER = TrainerConfig(
@@ -27,12 +27,12 @@ TRAINER = TrainerConfig(
 
 def write_tiny(folder: Path) -> Dataset:
     """NETLISTS netlists of two families with five decisions each, and splits."""
-    dataset = write_dataset(folder, [_samples(i) for i in range(NETLISTS)], metadata())
+    dataset = write_dataset(folder, [tiny_samples(i) for i in range(NETLISTS)], metadata())
     write_splits(folder, make_splits(dataset, num_folds=2))
     return dataset
 
 
-def _samples(netlist_id: int) -> NetlistSamples:
+def tiny_samples(netlist_id: int) -> NetlistSamples:
     """With an operation that models know."""
     family = ("even", "odd")[netlist_id % 2]
     samples = random_samples(netlist_id, 5, seed=netlist_id, family=family)

@@ -1,0 +1,151 @@
+"""A trained model on datasets that it has never seen, beside rules and trees that learned from the same labels.
+
+Two questions are judged. Of decisions: how far off is the predicted throughput, and how well are
+decisions of one netlist ranked? Of netlists alone: how far off is the potential, and how well are
+plans of one segment ranked by their time per input, samples x bound / potential?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.base import score_graphs, score_predictions
+from costmodel.baselines import Boosting, CalibratedHeuristic, RawHeuristic
+from costmodel.dataset import Dataset, SplitKind
+from costmodel.evaluation.methods import Predictor, checked_prediction
+from costmodel.evaluation.scores import COVERAGE, Spread, uncertainty_of
+from costmodel.model import Labelled, Model, Prediction, Selection, open_labelled, open_model, open_potentials
+from placer.base import FloatArray, InputError, Settings, Some, Table
+
+DECISION_HEADER = (
+    "test set", "method", "netlists", "RE", "Spearman per graph", "best decile", "top-1 regret",
+    "in 50%", "in 80%", "in 95%",
+)  # fmt: skip
+NETLIST_HEADER = ("test set", "method", "netlists", "RE", "rank between plans", "in 50%", "in 80%", "in 95%")
+MODEL = "model"
+
+Fit = Callable[[Selection], Predictor]  # what it has learned from decisions
+BASELINES: dict[str, Fit] = {
+    "rules": lambda train: RawHeuristic(),
+    "calibrated rules": CalibratedHeuristic.fit,
+    "boosting": lambda train: Boosting.fit(train, 0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeConfig(Settings):
+    """What `conf/judge.yaml` holds."""
+
+    models: Some[str]
+    data: Path | None
+    tests: Some[Path]
+    cache: Path
+    output: Path
+    publish: Path | None = None
+
+
+@dataclass(slots=True)
+class Judgement:
+    """Figures by test set and method, one entry per seed."""
+
+    decisions: dict[tuple[str, str], list[dict[str, float]]] = field(default_factory=dict)
+    netlists: dict[tuple[str, str], list[dict[str, float]]] = field(default_factory=dict)
+
+    def tables(self) -> list[Table]:
+        """Return a table of decisions and, if potentials are known, one of netlists alone."""
+        columns = ("relative_error", "spearman", "best_spearman", "top1_regret", *COVERAGE)
+        tables = [Table(DECISION_HEADER, _rows(self.decisions, columns), "Decisions", "decisions")]
+        if self.netlists:
+            columns = ("relative_error", "rank", *COVERAGE)
+            tables.append(Table(NETLIST_HEADER, _rows(self.netlists, columns), "Netlists alone", "netlists"))
+        return tables
+
+
+def judge(config: JudgeConfig) -> Judgement:
+    """Judge models, one per seed, and what learned from `config.data`, on all test sets.
+
+    Without `config.data`, rules and trees learn from the other netlists of each test set, by folds:
+    they then know the fabric and the families better than a model that has seen none of them.
+    Raises InputError when a dataset or a model cannot be read, or a test set was learned from.
+    """
+    models = [open_model(location) for location in config.models]
+    known = None if config.data is None else _whole(open_labelled(config.data, config.cache))
+    result = Judgement()
+    for folder in config.tests:
+        name, test = folder.name, open_labelled(folder, config.cache)
+        if any(model.origin.get("dataset") == test.content_hash for model in models):
+            raise InputError(f"tests: {folder} is what a model has learned from; name other datasets")
+        whole = _whole(test)
+        for method, fit in BASELINES.items():
+            said = _folded(fit, test) if known is None else checked_prediction(fit(known), whole)
+            result.decisions[name, method] = [_of_decisions(said, whole)]
+        result.decisions[name, MODEL] = [_of_decisions(checked_prediction(model, whole), whole) for model in models]
+        _judge_netlists(result, name, models, folder, config.cache)
+    return result
+
+
+def _whole(data: Labelled) -> Selection:
+    return Selection(data, np.arange(len(data)))
+
+
+def _folded(fit: Fit, data: Labelled) -> Prediction:
+    """Return what predictors say of each fold by graph that have learned from the other folds of the same data."""
+    throughput, log_sigma = np.empty(len(data)), np.full(len(data), np.nan)
+    for number in range(data.splits.folds(SplitKind.GRAPH)):
+        fold = data.splits.fold(SplitKind.GRAPH, number)
+        said = checked_prediction(fit(Selection(data, fold.train)), Selection(data, fold.test))
+        throughput[fold.test] = said.throughput
+        if said.log_sigma is not None:
+            log_sigma[fold.test] = said.log_sigma
+    return Prediction(throughput, None if np.isnan(log_sigma).any() else log_sigma)
+
+
+def _of_decisions(found: Prediction, test: Selection) -> dict[str, float]:
+    scores = score_predictions(found.throughput, test.throughput, test.netlist).to_dict()
+    return scores | _coverage(found, test.throughput)
+
+
+def _judge_netlists(result: Judgement, name: str, models: Sequence[Model], folder: Path, cache: Path) -> None:
+    """Add what is said of the netlists of a test set, if their potentials are known."""
+    test = open_potentials(folder, cache)
+    if test is None:
+        return
+    names = ["samples", "bound_cycles"]
+    columns = Dataset.open(folder).netlists_file.read_columns(names)
+    work = np.prod([columns[name].to_numpy()[test.ids] for name in names], axis=0).astype(float)
+    bound = Prediction(test.data.heuristic[test.ids], None)
+    result.netlists[name, "full bound"] = [_of_netlists(bound, test, work)]
+    said = [
+        Model(part.network.config, part.network, part.sigma_scale, model.origin).predict(test)
+        for model in models
+        if (part := model.potential) is not None
+    ]
+    if said:
+        result.netlists[name, MODEL] = [_of_netlists(prediction, test, work) for prediction in said]
+
+
+def _of_netlists(said: Prediction, test: Selection, work: FloatArray) -> dict[str, float]:
+    """Score potentials; `work` [num_netlists] is the time of a whole input at potential 1."""
+    ranks = score_graphs(said.throughput / work, test.throughput / work, test.data.group[test.ids]).spearman
+    error = np.abs(said.throughput / test.throughput - 1).mean()
+    figures = {"num_graphs": float(len(test)), "relative_error": float(error), "rank": float(np.nanmean(ranks))}
+    return figures | _coverage(said, test.throughput)
+
+
+def _coverage(said: Prediction, measured: FloatArray) -> dict[str, float]:
+    if said.log_sigma is None:
+        return dict.fromkeys(COVERAGE, float("nan"))
+    return uncertainty_of(said.throughput, measured, said.log_sigma)
+
+
+def _rows(found: Mapping[tuple[str, str], Sequence[Mapping[str, float]]], columns: Sequence[str]) -> list[list[str]]:
+    """Return a row per test set and method, with means and deviations over seeds."""
+    rows = []
+    for (name, method), seeds in found.items():
+        cells = [str(Spread.of([figures[column] for figures in seeds])) for column in columns]
+        rows.append([name, method, f"{seeds[0]['num_graphs']:.0f}", *cells])
+    return rows

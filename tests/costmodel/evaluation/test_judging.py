@@ -1,0 +1,49 @@
+"""A trained model is judged on datasets that it has not seen, beside what learned from the same labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from costmodel.dataset import make_splits, write_splits
+from costmodel.judge import main
+from costmodel.training import run
+from placer.base.config import run_command
+from tests.costmodel.dataset.samples import write_dataset
+from tests.costmodel.training.tiny import metadata, settings, tiny_samples
+
+pytestmark = pytest.mark.slow
+
+
+def write(folder: Path, first: int, number: int = 8) -> None:
+    """Netlists in pairs that are plans of one segment."""
+    samples = [
+        replace(tiny_samples(first + i), netlist_id=i, origin=replace(tiny_samples(first + i).origin, segment=i // 2))
+        for i in range(number)
+    ]
+    write_splits(folder, make_splits(write_dataset(folder, samples, metadata()), num_folds=2))
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int | str | None, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        run_command(main, "judge", arguments)
+    return stop.value.code, *capsys.readouterr()
+
+
+def test_both_questions_are_judged_beside_the_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "data", 0)
+    write(tmp_path / "test", 20)
+    model = run(settings(tmp_path, "potential.max_epochs=1", "potential.width=8", "potential.rounds=1")).model
+    model.save(tmp_path / "flow.pt")
+    common = [f"models=[{tmp_path / 'flow.pt'}]", f"data={tmp_path / 'data'}", f"cache={tmp_path / 'cache'}"]
+    code, _, err = call(capsys, *common, f"tests=[{tmp_path / 'test'}]", f"output={tmp_path / 'judge'}")
+    assert (code, err) == (0, "")
+    rows = (tmp_path / "judge/decisions.csv").read_text().splitlines()
+    assert [row.split(",")[1] for row in rows[1:]] == ["rules", "calibrated rules", "boosting", "model"]
+    rows = (tmp_path / "judge/netlists.csv").read_text().splitlines()
+    assert [row.split(",")[1] for row in rows[1:]] == ["full bound", "model"]
+    code, _, err = call(capsys, *common, f"tests=[{tmp_path / 'data'}]", f"output={tmp_path / 'judge'}")
+    assert code == 2
+    assert "is what a model has learned from" in err
