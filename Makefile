@@ -1,6 +1,8 @@
 # `make` lists the targets. The first target that needs it creates the environment in .venv.
 
 BASE_PYTHON ?= $(shell command -v python3.11 || echo python3)
+# Where torch is taken from; empty: from where pip takes everything (docs/install.md).
+TORCH_INDEX ?=
 PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
@@ -10,7 +12,7 @@ STAMP := .venv/.installed
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(STAMP)  ## create .venv with Python 3.11 and install everything into it
+install: $(STAMP)  ## create .venv with Python 3.11 and install everything into it; TORCH_INDEX=... names an index of CPU builds of torch (docs/install.md)
 
 # torch comes first and alone: resolved together with the rest, pip may fetch CUDA packages.
 $(STAMP): pyproject.toml .ci/constraints.txt
@@ -18,7 +20,7 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 		echo "error: '$(BASE_PYTHON)' is not Python 3.11, the last that has wheels of dgl;" \
 			"install it, or name it: make install BASE_PYTHON=..." >&2; exit 2; }
 	$(BASE_PYTHON) -m venv .venv
-	$(PYTHON) -m pip install torch==2.13.0
+	$(if $(TORCH_INDEX),PIP_INDEX_URL='$(TORCH_INDEX)') $(PYTHON) -m pip install torch==2.13.0
 	$(PYTHON) -m pip install -c .ci/constraints.txt -e '.[all,dev]'
 	@echo "compiling what the demo needs on two cores, about a minute"
 	$(PYTHON) -m placer.warm_up & first=$$!; $(PYTHON) -m costmodel.warm_up && wait $$first

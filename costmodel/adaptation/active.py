@@ -21,9 +21,10 @@ from costmodel.adaptation.liked import SearchConfig, SearchJob, search_netlist
 from costmodel.dataset import Dataset, Found, NetlistSamples, Origin, extend_dataset, label
 from costmodel.evaluation.comparison import Case, Models, Unseen
 from costmodel.inference import LearnedCost, add_student
-from costmodel.model import Model, Selection, Tracker, TrackingConfig, open_labelled
+from costmodel.model import Model, Selection, open_labelled
 from costmodel.training import LossConfig, StudentConfig, TrainConfig, TrainerConfig, fit
 from placer.base import Count, FloatArray, InputError, LongArray, Picture, Table, Within, write_report
+from placer.base.tracking import Tracker, TrackingConfig
 from placer.base.workers import Workers
 from placer.simulation import Outcome
 
