@@ -84,7 +84,7 @@ def test_graphs_come_in_many_forms(tmp_path: Path) -> None:
         found = graph_of(given, None)
         assert isinstance(found, DataflowGraph)
         assert found.name == graph.name
-    with pytest.raises(InputError, match="unknown network 'mhaa'; write a file .onnx or .json, .* did you mean 'mha'"):
+    with pytest.raises(InputError, match="unknown network 'mhaa'; write a file"):
         placer.place("mhaa", fabric="small")
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placer.base import InputError
 from placer.streaming.mappers import map_program
 from placer.streaming.model import (
     PROGRAMS,
