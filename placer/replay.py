@@ -6,7 +6,7 @@ from omegaconf import DictConfig
 
 from placer.base import command_line, counting_bar, make_console, require_folder
 from placer.base.config import run_command, to_dataclass
-from placer.silicon import ReplayConfig, compare, load_traces, show_replay, write_replay
+from placer.silicon import Compared, ReplayConfig, compare, load_traces, show_replay, write_replay
 
 
 def main(config: DictConfig) -> None:
@@ -14,7 +14,7 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(ReplayConfig, config)
     require_folder(settings.output)
     traces = load_traces(settings.traces, settings.fabric)
-    compared = []
+    compared: list[Compared] = []
     with counting_bar("replayed traces") as on_progress:
         for trace in traces:
             on_progress(len(compared), len(traces))

@@ -34,7 +34,7 @@ def simulate_sections(
             f"placement={config.placement}: the graph has {len(sections)} sections, a decision "
             "file places one; use placement=random"
         )
-    results = []
+    results: list[SectionResult] = []
     for section in sections:
         on_progress(len(results), len(sections))
         decision = _place(config, section.netlist)

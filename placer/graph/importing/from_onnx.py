@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from placer.graph.importing.onnx_file import MALFORMED, attributes_of, read_mode
 from placer.graph.importing.onnx_operators import COMPUTABLE, ELEMENTWISE, FOLDABLE, HANDLERS
 from placer.graph.importing.views import UnsupportedError
 from placer.graph.importing.walk import MAX_COMPUTED, Node, Problem, Walk, complete
+
+log = logging.getLogger(__name__)
 
 INTEGERS = (6, 7)  # TensorProto.INT32, INT64
 
@@ -98,7 +101,8 @@ def _inferred_shapes(model: Any, input_shapes: Sequence[Shape]) -> dict[str, Sha
             dim.dim_value = size
     try:
         inferred = shape_inference.infer_shapes(copy).graph
-    except MALFORMED:
+    except Exception as error:  # of operators that ONNX does not know, or damaged ones
+        log.debug("no shapes: %s", error)
         return {}
     known = {}
     for entry in (*inferred.value_info, *inferred.output):
