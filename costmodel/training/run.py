@@ -118,14 +118,15 @@ class EpochLog(Callback):
     Rows are part of checkpoints: a run that goes on after a kill has those of all its epochs.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_epoch: Callable[[str], None]) -> None:
         self.rows: list[dict[str, float]] = []
-        self._path = path
+        self._path, self._on_epoch = path, on_epoch
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self.rows.append({"epoch": trainer.current_epoch} | dict(sorted(metrics.items())))
         write_atomic(self._path, _csv(pd.DataFrame(self.rows)))
+        self._on_epoch(f"epoch {len(self.rows)} of {trainer.max_epochs}, validation loss {metrics['val_loss']:.5f}")
 
     def state_dict(self) -> dict[str, Any]:
         return {"rows": self.rows}
@@ -152,11 +153,16 @@ class EpochMetrics(Logger):
 
 
 def run(
-    config: RunConfig, *, show_progress: bool = False, finish: Callable[[Model, Selection], Model] | None = None
+    config: RunConfig,
+    *,
+    show_progress: bool = False,
+    on_epoch: Callable[[str], None] = lambda text: None,
+    finish: Callable[[Model, Selection], Model] | None = None,
 ) -> RunResult:
     """Train, test, and write everything to `config.output`.
 
-    `finish` is given the model and what it was trained with, and returns the model that is written.
+    `on_epoch` is told what each epoch came to. `finish` is given the model and what it was trained with, and
+    returns the model that is written.
 
     A run that was cut off goes on when it is called again with the same settings.
     Raises InputError when the input is wrong or the tracking server does not answer.
@@ -168,7 +174,7 @@ def run(
     folder = config.output / CHECKPOINTS
     claim(train, learning, config.seed, folder)
     tracker = open_tracker(config.tracking, config.run_name, _parameters(config, data), folder / "mlflow.json")
-    log = EpochLog(config.output / EPOCHS_FILE)
+    log = EpochLog(config.output / EPOCHS_FILE, on_epoch)
     with tracker:
         model = fit(
             train, learning, config.seed, folder,

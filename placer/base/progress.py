@@ -67,8 +67,8 @@ class NotedBar(ShownProgress):
 class StatusLine(ShownProgress):
     """A name and a note that changes."""
 
-    def __init__(self, name: str, note: str) -> None:
-        super().__init__(TextColumn("{task.description}: {task.fields[note]}", markup=False))
+    def __init__(self, name: str, note: str, *, quiet: bool = False) -> None:
+        super().__init__(TextColumn("{task.description}: {task.fields[note]}", markup=False), quiet=quiet)
         self._task = self.add_task(name, total=None, note=note)
 
     def note(self, text: str) -> None:
