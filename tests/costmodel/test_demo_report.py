@@ -56,7 +56,7 @@ def test_the_page_tells_what_was_judged_and_compared(tmp_path: Path) -> None:
         run_command(main, "demo_report", [f"folder={tmp_path}"])
     assert stop.value.code == 0
     assert (tmp_path / "report.md").read_text() == text + "\n"
-    assert 'href="network/block.html"' in (tmp_path / "index.html").read_text()
+    assert 'href="./network/block.html"' in (tmp_path / "index.html").read_text()
 
 
 @pytest.mark.parametrize(
