@@ -5,6 +5,6 @@ from placer.pipeline.page import placing_page
 from placer.pipeline.placing import PlaceConfig, place_sections
 from placer.pipeline.progress import SearchProgress
 from placer.pipeline.report import show_placed, show_simulated, write_placed, write_plan, write_simulated
-from placer.pipeline.simulating import SimulateConfig, simulate_sections
+from placer.pipeline.simulating import SimulateConfig, SimulatedSection, simulate_sections
 from placer.pipeline.source import Lowered, SectionResult, Source
 from placer.pipeline.time_report import section_values, time_figures, time_table, write_time
