@@ -24,7 +24,7 @@ from placer.pipeline.report import (
     write_simulated,
     written_files,
 )
-from placer.pipeline.simulating import SimulateConfig, simulate_sections
+from placer.pipeline.simulating import SimulateConfig, SimulatedSection, simulate_sections
 from placer.pipeline.source import Lowered, SectionResult, Source
 from placer.pipeline.time_report import (
     section_time_to_dict,
