@@ -17,12 +17,14 @@ from placer.base import Table, file_name, finite, make_folder, plain, write_atom
 from placer.decision.routing import save_decision
 from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist, full_bound
+from placer.pipeline.energy import section_joules
 from placer.pipeline.network_time import NetworkTime, time_of
 from placer.pipeline.page import placing_page, simulated_page, total_page
 from placer.pipeline.placing import Judged, PlaceConfig, PlacedSection
 from placer.pipeline.simulating import SimulateConfig
 from placer.pipeline.source import Lowered, SectionResult, Source
 from placer.pipeline.time_report import (
+    joules_to_dict,
     section_time_to_dict,
     time_chapters,
     time_facts,
@@ -253,7 +255,8 @@ def _write_summary(
     told = list(sections)
     if time is not None:
         told = [
-            entry | {"time": section_time_to_dict(section)} for entry, section in zip(told, time.sections, strict=True)
+            entry | {"time": section_time_to_dict(section), "joules": joules_to_dict(section_joules(time, section))}
+            for entry, section in zip(told, time.sections, strict=True)
         ]
     summary = {
         "schema": RESULT_SCHEMA,
