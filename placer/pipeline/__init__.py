@@ -8,4 +8,11 @@ from placer.pipeline.progress import SearchProgress
 from placer.pipeline.report import show_placed, show_simulated, write_placed, write_plan, write_simulated
 from placer.pipeline.simulating import SimulateConfig, simulate_sections
 from placer.pipeline.source import Lowered, SectionResult, Source
-from placer.pipeline.time_report import section_values, time_figures, time_table, write_time
+from placer.pipeline.time_report import (
+    section_time_to_dict,
+    section_values,
+    time_figures,
+    time_table,
+    time_to_dict,
+    write_time,
+)

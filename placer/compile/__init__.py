@@ -1,0 +1,3 @@
+"""Whole networks, compiled: the cuts, layouts and placements that take the least time together."""
+
+from placer.compile.compiled import CompiledNetwork, CompiledSection, Progress, load_compiled
