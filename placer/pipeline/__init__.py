@@ -5,7 +5,14 @@ from placer.pipeline.network_time import PARTS, NetworkTime, SectionRun, Section
 from placer.pipeline.page import placing_page
 from placer.pipeline.placing import PlaceConfig, place_sections
 from placer.pipeline.progress import SearchProgress
-from placer.pipeline.report import show_placed, show_simulated, write_placed, write_plan, write_simulated
+from placer.pipeline.report import (
+    show_placed,
+    show_simulated,
+    write_placed,
+    write_plan,
+    write_simulated,
+    write_timelines,
+)
 from placer.pipeline.simulating import SimulateConfig, simulate_sections
 from placer.pipeline.source import Lowered, SectionResult, Source
 from placer.pipeline.time_report import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
@@ -35,6 +36,9 @@ from placer.pipeline.time_report import (
 from placer.show import draw_curve, draw_placement
 from placer.show.html import Chapter
 from placer.simulation import Measurement, UnitTime
+from placer.simulation.recording import MAX_SPANS, write_timeline
+
+log = logging.getLogger(__name__)
 
 RESULT_SCHEMA = 2
 NUM_STALLS = 5  # units listed in the summary
@@ -242,7 +246,20 @@ def _write_section(config: Source, result: SectionResult, page: str) -> Path:
             measurement=result.measurement, title=netlist.name,
         )  # fmt: skip
     write_atomic(f"{stem}.html", page)
+    write_timelines(config, [result])
     return stem
+
+
+def write_timelines(config: Source, results: Sequence[SectionResult]) -> None:
+    """Write the timeline of every section, if any samples are to be recorded."""
+    fabric = config.fabric
+    for result in results if config.timeline else ():
+        netlist = result.section.netlist
+        path = config.output / f"timeline.{_stem(fabric, netlist)}.json.gz"
+        recording = write_timeline(path, fabric, netlist, result.decision, config.timeline)
+        if recording.is_cut:
+            cycles = recording.end - recording.begin
+            log.warning("%s: more to tell than %d spans, so it ends after %d cycles", path.name, MAX_SPANS, cycles)
 
 
 def _write_summary(
