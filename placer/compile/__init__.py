@@ -1,3 +1,4 @@
 """Whole networks, compiled: the cuts, layouts and placements that take the least time together."""
 
 from placer.compile.compiled import CompiledNetwork, CompiledSection, Progress, load_compiled
+from placer.compile.page import compiled_page, prediction_error, write_page

@@ -18,6 +18,7 @@ from placer.pipeline.source import Lowered, SectionResult, Source
 from placer.pipeline.time_report import (
     section_time_to_dict,
     section_values,
+    time_chapters,
     time_figures,
     time_table,
     time_to_dict,

@@ -8,6 +8,8 @@ memory); and what the fabric takes all the time. The table is stated and not mea
 
 from __future__ import annotations
 
+import math
+
 from placer.fabric import static_watts
 from placer.pipeline.network_time import NetworkTime, SectionTime
 
@@ -42,6 +44,8 @@ def network_joules(time: NetworkTime) -> dict[str, float] | None:
 
 def joules_text(joules: float) -> str:
     """Return an energy with a unit that suits it."""
+    if math.isnan(joules):
+        return "not measured"
     for size, unit in ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")):
         if joules >= size:
             return f"{joules / size:,.3g} {unit}"

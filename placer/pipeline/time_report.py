@@ -62,12 +62,25 @@ def time_facts(time: NetworkTime) -> dict[str, str]:
     facts["where the time goes"] = ", ".join(
         f"{PART_NAMES[part]} {time.part(part) / time.cycles_per_input:.1%}" for part in PARTS
     )
+    held_up = _congestion(time)
+    if held_up:
+        facts["congestion"] = f"at {held_up}"
     joules = network_joules(time)
     if joules is not None and rate is not None:
         total = sum(joules.values())
         facts["energy per input"] = f"{joules_text(total)} by the fabric's table ({total * rate:,.3g} W)"
         facts["where the energy goes"] = ", ".join(f"{part} {value / total:.1%}" for part, value in joules.items())
     return facts
+
+
+def _congestion(time: NetworkTime) -> str:
+    """Return the share of the time that congestion costs, by the resource that is needed most."""
+    shares: dict[str, float] = {}
+    for section in time.sections:
+        name = RESOURCE_NAMES.get(section.run.limit, section.run.limit)
+        shares[name] = shares.get(name, 0.0) + section.congestion / time.cycles_per_input
+    often = sorted(shares.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {share:.1%}" for name, share in often if share >= 0.0005)
 
 
 def time_table(time: NetworkTime) -> Table:

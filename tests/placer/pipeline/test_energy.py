@@ -97,6 +97,9 @@ def test_the_energy_is_told_everywhere(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("joules", "text"), [(2.5, "2.5 J"), (0.0123, "12.3 mJ"), (4e-6, "4 µJ"), (5e-10, "0.5 nJ")])
+@pytest.mark.parametrize(
+    ("joules", "text"),
+    [(2.5, "2.5 J"), (0.0123, "12.3 mJ"), (4e-6, "4 µJ"), (5e-10, "0.5 nJ"), (float("nan"), "not measured")],
+)
 def test_energies_have_a_unit_that_suits_them(joules: float, text: str) -> None:
     assert joules_text(joules) == text
