@@ -287,7 +287,7 @@ def write_timelines(config: Source, results: Sequence[SectionResult]) -> None:
     fabric = config.fabric
     for result in results if config.timeline else ():
         netlist = result.section.netlist
-        path = config.output / f"timeline.{_stem(fabric, netlist)}.json.gz"
+        path = config.output / f"timeline.{section_stem(fabric, netlist)}.json.gz"
         recording = write_timeline(path, fabric, netlist, result.decision, config.timeline)
         if recording.is_cut:
             cycles = recording.end - recording.begin
