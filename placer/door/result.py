@@ -25,6 +25,7 @@ from placer.pipeline import (
     Source,
     placing_page,
     simulated_page,
+    time_chapters,
     time_facts,
     time_of,
     total_page,
@@ -33,7 +34,7 @@ from placer.pipeline import (
     write_simulated,
 )
 from placer.show import picture_bytes, placement_figure
-from placer.show.html import Page
+from placer.show.html import Chapter, Page
 
 C = TypeVar("C", bound=Source)
 R = TypeVar("R", bound=SectionResult)
@@ -74,8 +75,8 @@ class NetworkResult(ABC, Generic[C, R]):
         """Return the call that made it, for its pages."""
 
     @abstractmethod
-    def _page_of(self, section: R) -> Page:
-        """Return the page of a section."""
+    def _page_of(self, section: R, more: Sequence[Chapter] = ()) -> Page:
+        """Return the page of a section, with more chapters at its end."""
 
     @property
     def name(self) -> str:
@@ -131,7 +132,8 @@ class NetworkResult(ABC, Generic[C, R]):
         path = Path(path)
         make_folder(path.parent)
         if len(self.sections) == 1:
-            write_atomic(path, self._page_of(self.sections[0]).to_html())
+            chapters = time_chapters(self.time, self.name)
+            write_atomic(path, self._page_of(self.sections[0], chapters).to_html())
             return path
         pages = {}
         for result in self.sections:
@@ -183,8 +185,8 @@ class Simulation(NetworkResult[SimulateConfig, SectionResult]):
     def _command(self) -> str:
         return f'placer.simulate(..., fabric="{self.fabric.name}", seed={self.config.seed})'
 
-    def _page_of(self, section: SectionResult) -> Page:
-        return simulated_page(self.config, section, self._command)
+    def _page_of(self, section: SectionResult, more: Sequence[Chapter] = ()) -> Page:
+        return simulated_page(self.config, section, self._command, more)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,5 +246,5 @@ class Placement(NetworkResult[PlaceConfig, PlacedSection]):
         config = self.config
         return f'placer.place(..., fabric="{self.fabric.name}", cost="{config.cost.name}", seed={config.seed})'
 
-    def _page_of(self, section: PlacedSection) -> Page:
-        return placing_page(self.config, section, self._command)
+    def _page_of(self, section: PlacedSection, more: Sequence[Chapter] = ()) -> Page:
+        return placing_page(self.config, section, self._command, more)

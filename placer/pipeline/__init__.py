@@ -16,4 +16,4 @@ from placer.pipeline.report import (
 )
 from placer.pipeline.simulating import SimulateConfig, simulate_sections
 from placer.pipeline.source import Lowered, SectionResult, Source
-from placer.pipeline.time_report import section_values, time_facts, time_figures, time_table, write_time
+from placer.pipeline.time_report import section_values, time_chapters, time_facts, time_figures, time_table, write_time
