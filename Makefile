@@ -33,7 +33,7 @@ demo: $(STAMP)  ## everything at small size: simulate, judge the model in the bo
 	@echo "2/6  simulates 320 placements of 20 random netlists that no model has seen: the labels of the next step"
 	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
 	@echo "3/6  asks rules, boosting and the model in the box about them: whose ranks and figures are right?"
-	$(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
+	OMP_NUM_THREADS=1 $(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
 	@echo "4/6  places an FFN and an attention block by each of them in the same time, everything counted: what is the model worth?"
 	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
 		methods=[random,heuristic,pool,shipped,simulator_1x] limit=simulator_1x seconds=3 seeds=2 output=data/demo/compare

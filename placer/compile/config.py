@@ -11,6 +11,7 @@ from placer.base.workers import ExecutorKind, Workers
 from placer.compile.compiled import CompiledNetwork, Progress
 from placer.compile.search import Options, Watch, compile_network
 from placer.cost import CostChoice, Rules
+from placer.graph import DataflowGraph
 from placer.netlist.lowering import load_plan
 from placer.pipeline import Source, time_facts, time_table
 
@@ -27,12 +28,12 @@ class CompileConfig(Source):
     workers: Count | None
     ray_address: str | None
 
-    def compiled(self, watch: Watch | None = None) -> CompiledNetwork:
-        """Compile the configured network; see `compile_network`."""
+    def compiled(self, watch: Watch | None = None, graph: DataflowGraph | None = None) -> CompiledNetwork:
+        """Compile the configured network, or a graph that is given in its place; see `compile_network`."""
         plan = None if self.plan is None else load_plan(self.plan)
         options = Options(self.cost, self.rules, self.batch, self.seed, self.time_limit, self.max_rounds)
         workers = Workers(executor=self.executor, workers=self.workers, ray_address=self.ray_address)
-        return compile_network(self.fabric, self.make_graph(), options, workers, plan, watch)
+        return compile_network(self.fabric, graph or self.make_graph(), options, workers, plan, watch)
 
 
 def watch_on(console: Console, line: StatusLine) -> Watch:
