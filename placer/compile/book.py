@@ -22,6 +22,8 @@ PRIOR = 4.0  # measurements that these count as
 MEAN_DEVIATION = 0.1  # of what all expectations err alike,
 KIND_DEVIATION = 0.04  # those of one kind,
 CHANGE_DEVIATION = 0.03  # and those of recipes that double one thing
+FITS = 3  # of the regression
+OUTLIER = 2.0  # standard deviations from which on an error counts less
 SMALL = 0.1  # share of a usual value that is added to a ratio, so that 0 has one
 
 
@@ -103,12 +105,14 @@ class Book:
         facts = np.array([self._facts(kind, entry.candidate.recipe) for kind, entry in known])
         facts = facts.reshape(len(known), len(self._prior))
         errors = np.array([entry.log_error for _, entry in known])
-        self.noise = FIRST_ERROR
-        for _ in range(2):  # the noise is what the first fit leaves
-            precision = np.diag(self._prior**-2.0) + facts.T @ facts / self.noise**2
-            self._covariance = np.linalg.inv(precision)
-            self._mean = self._covariance @ facts.T @ errors / self.noise**2
-            self.noise = _deviation(errors - facts @ self._mean, FIRST_ERROR)
+        self.noise, weights = FIRST_ERROR, np.ones(len(known))
+        for _ in range(FITS):  # a few plans that are far too slow should not count as much as they err
+            scaled = facts.T * weights / self.noise**2
+            self._covariance = np.linalg.inv(np.diag(self._prior**-2.0) + scaled @ facts)
+            self._mean = self._covariance @ scaled @ errors
+            left = np.abs(errors - facts @ self._mean)
+            self.noise = _deviation(np.minimum(left, OUTLIER * self.noise), FIRST_ERROR)
+            weights = 1 / np.maximum(1, left / (OUTLIER * self.noise))
         several = [np.log(entry.periods) for _, entry in known if len(entry.periods) > 1]
         self.spread = _deviation(np.concatenate([[], *(some - some.mean() for some in several)]), FIRST_SPREAD)
 
