@@ -1,7 +1,16 @@
 """From a workload to results: what `placer.simulate` and `placer.place` do, print and write."""
 
 from placer.pipeline.energy import ENERGY_PARTS, joules_text, network_joules, section_joules
-from placer.pipeline.network_time import PARTS, NetworkTime, SectionRun, SectionTime, network_time, run_of, time_of
+from placer.pipeline.network_time import (
+    PARTS,
+    NetworkTime,
+    SectionRun,
+    SectionTime,
+    dram_bytes,
+    network_time,
+    run_of,
+    time_of,
+)
 from placer.pipeline.page import placing_page
 from placer.pipeline.placing import PlaceConfig, place_sections
 from placer.pipeline.progress import SearchProgress
