@@ -61,6 +61,7 @@ class ExploreConfig(PlaceConfig):
 class Explored:
     """One fabric of a sweep, and what the network makes of it."""
 
+    number: int  # in the sweep
     point: Point
     areas: dict[str, float]  # mm^2 by kind of part
     expected: float | None  # inputs per second by the cost model; None: the network does not fit
@@ -157,8 +158,8 @@ def explore(config: ExploreConfig, on_progress: Callable[[int, int], None] = lam
         on_progress=on_progress,
     )  # fmt: skip
     explored = [
-        Explored(point, area_mm2(point.fabric) or {}, found.inputs_per_second, found.reason)
-        for point, found in zip(points, expected, strict=True)
+        Explored(number, point, area_mm2(point.fabric) or {}, found.inputs_per_second, found.reason)
+        for number, (point, found) in enumerate(zip(points, expected, strict=True))
     ]
     fit = [k for k, one in enumerate(explored) if one.expected is not None]
     if not fit:

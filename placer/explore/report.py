@@ -28,7 +28,7 @@ def explored_table(found: Exploration) -> Table:
     """Return a row per fabric, for a CSV file."""
     front, names = found.front, list(found.fabrics[0].point.settings)
     header = [
-        *names, "area_mm2", "expected_inputs_per_second", "inputs_per_second", "cycles_per_input", "share_of_peak",
+        "number", *names, "area_mm2", "expected_inputs_per_second", "inputs_per_second", "cycles_per_input", "share_of_peak",
         "joules_per_input", "is_on_front", "reason",
     ]  # fmt: skip
     rows: list[list[Cell]] = []
@@ -39,7 +39,7 @@ def explored_table(found: Exploration) -> Table:
         if time is not None:
             measured = [one.simulated or "", time.cycles_per_input, time.share_of_peak, _total(joules)]
         settings = [one.point.settings[name] for name in names]
-        rows.append([*settings, one.area, one.expected or "", *measured, one in front, one.reason])
+        rows.append([one.number, *settings, one.area, one.expected or "", *measured, one in front, one.reason])
     return Table(header, rows, name="explore")
 
 
@@ -49,19 +49,20 @@ def _total(joules: dict[str, float] | None) -> Cell:
 
 def front_table(found: Exploration) -> Table:
     """Return the front for people: the settings, area, throughput, error of the expectation, energy."""
-    header = ["fabric", "mm^2", "inputs/s", "expected", "share of peak", "energy per input", "inputs/s per mm^2"]
+    header = ["#", "fabric", "mm^2", "inputs/s", "expected", "share of peak", "energy per input", "inputs/s per mm^2"]
     return Table(header, [_row(one) for one in found.front], title="the front")
 
 
 def _row(one: Explored) -> list[Cell]:
+    head: list[Cell] = [one.number, one.point.name, f"{one.area:,.1f}"]
     if one.expected is None:
-        return [one.point.name, f"{one.area:,.1f}", f"does not fit: {one.reason}", "", "", "", ""]
+        return [*head, f"does not fit: {one.reason}", "", "", "", ""]
     time, rate = one.time, one.simulated
     if time is None or rate is None:
-        return [one.point.name, f"{one.area:,.1f}", "not simulated", f"{one.expected:,.1f}", "", "", ""]
+        return [*head, "not simulated", f"{one.expected:,.1f}", "", "", ""]
     joules = network_joules(time)
     return [
-        one.point.name, f"{one.area:,.1f}", f"{rate:,.1f}", f"{one.expected:,.1f} ({one.expected / rate - 1:+.0%})",
+        *head, f"{rate:,.1f}", f"{one.expected:,.1f} ({one.expected / rate - 1:+.0%})",
         f"{time.share_of_peak:.1%}", "" if joules is None else joules_text(sum(joules.values())),
         f"{rate / one.area:,.2f}",
     ]  # fmt: skip
@@ -82,11 +83,16 @@ def front_figure(found: Exploration) -> Figure:
     axes.scatter([one.area for one in known], [one.simulated or 0.0 for one in known], s=30, color=_SIMULATED,
                  label="placed and simulated", zorder=3)  # fmt: skip
     axes.step(
-        [one.area for one in front], [one.simulated or 0.0 for one in front], where="post", color=_FRONT, label="front"
+        [one.area for one in front],
+        [one.simulated or 0.0 for one in front],
+        where="post",
+        color=_FRONT,
+        label="front, with the numbers of its fabrics",
     )
-    _label(axes, front)
-    axes.set(xlabel="area, mm^2", ylabel="inputs per second", ylim=(0, None))
-    axes.margins(x=0.12, y=0.12)
+    _label(axes, found)
+    axes.set(xlabel="area, mm^2", ylabel="inputs per second")
+    axes.margins(x=0.08, y=0.1)
+    axes.yaxis.set_major_formatter("{x:,.6g}")
     axes.set_title(_title(found), fontsize=11, parse_math=False)
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right", fontsize=8)
@@ -97,11 +103,10 @@ def _title(found: Exploration) -> str:
     return f"{found.network}: throughput against area"
 
 
-def _label(axes: Axes, front: Sequence[Explored]) -> None:
-    for one in front:
-        text = "\n".join(f"{key}={value}" for key, value in one.point.settings.items())
-        axes.annotate(text, (one.area, one.simulated or 0.0), xytext=(-5, 5), textcoords="offset points", fontsize=7,
-                      ha="right", va="bottom", parse_math=False)  # fmt: skip
+def _label(axes: Axes, found: Exploration) -> None:
+    for one in found.front:
+        place = (one.area, one.simulated or 0.0)
+        axes.annotate(str(one.number), place, xytext=(-4, 5), textcoords="offset points", fontsize=8, ha="right")
 
 
 def explored_page(config: ExploreConfig, found: Exploration, command: str) -> Page:
@@ -116,7 +121,8 @@ def explored_page(config: ExploreConfig, found: Exploration, command: str) -> Pa
     words = "Throughput against area of all fabrics of the sweep; the tables below tell the same"
     kinds = list(explored[0].areas)
     areas: list[list[PageCell]] = [
-        [one.point.name, f"{one.area:,.1f}", *(f"{one.areas[kind]:,.1f}" for kind in kinds)] for one in found.front
+        [one.number, one.point.name, f"{one.area:,.1f}", *(f"{one.areas[kind]:,.1f}" for kind in kinds)]
+        for one in found.front
     ]
     chapters = [
         Chapter(
@@ -128,7 +134,7 @@ def explored_page(config: ExploreConfig, found: Exploration, command: str) -> Pa
             ],
         ),
         Chapter("All fabrics", [PageTable("All fabrics of the sweep", front.header, rest)]),
-        Chapter("Area", [PageTable("Area of the front by kind of part, mm^2", ["fabric", "all", *kinds], areas)]),
+        Chapter("Area", [PageTable("Area of the front by kind of part, mm^2", ["#", "fabric", "all", *kinds], areas)]),
     ]
     return Page(_title(found), subtitle, command, asdict(config), chapters)
 

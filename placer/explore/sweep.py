@@ -56,7 +56,7 @@ def _changed(fabric: Fabric, settings: Mapping[str, int | float]) -> Fabric:
     description = asdict(fabric)
     for name, value in settings.items():
         *groups, last = name.split(".")
-        place = description
+        place: Any = description
         for group in groups:
             place = place.get(group) if isinstance(place, dict) else None
         if not isinstance(place, dict) or isinstance(place.get(last), dict):
