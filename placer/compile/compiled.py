@@ -60,6 +60,7 @@ class CompiledNetwork:
     seed: int
     seconds: float  # of wall clock that the search took
     history: tuple[Progress, ...]  # whenever the best got better
+    is_interrupted: bool = False  # by Ctrl-C: more time would have been left
 
     @property
     def cycles_per_input(self) -> float:
@@ -103,6 +104,7 @@ class CompiledNetwork:
             "cost": self.cost,
             "seed": self.seed,
             "seconds": self.seconds,
+            "is_interrupted": self.is_interrupted,
             **time_to_dict(self.time),
             "sections": [self._section_to_dict(number) for number in range(len(self.sections))],
             "history": [asdict(step) for step in self.history],
@@ -164,7 +166,16 @@ def _load(folder: Path, document: dict[str, Any]) -> CompiledNetwork:
             "compile the network again"
         )
     return CompiledNetwork(
-        told.fabric, graph, plan, tuple(sections), time, told.cost, told.seed, told.seconds, told.history
+        told.fabric,
+        graph,
+        plan,
+        tuple(sections),
+        time,
+        told.cost,
+        told.seed,
+        told.seconds,
+        told.history,
+        told.is_interrupted,
     )
 
 
@@ -180,6 +191,7 @@ class _Told:
     seed: int
     seconds: float
     history: tuple[Progress, ...]
+    is_interrupted: bool
 
     @staticmethod
     def of(document: dict[str, Any]) -> _Told:
@@ -198,6 +210,7 @@ class _Told:
                 history=tuple(
                     Progress(_number(one["seconds"]), _number(one["cycles_per_input"])) for one in document["history"]
                 ),
+                is_interrupted=document["is_interrupted"] is True,
             )
         except (KeyError, TypeError) as error:
             raise InputError(f"compiled.json is no compiled network: {error!r:.80} is missing or wrong") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from matplotlib.axes import Axes
@@ -28,8 +27,8 @@ def explored_table(found: Exploration) -> Table:
     """Return a row per fabric, for a CSV file."""
     front, names = found.front, list(found.fabrics[0].point.settings)
     header = [
-        "number", *names, "area_mm2", "expected_inputs_per_second", "inputs_per_second", "cycles_per_input", "share_of_peak",
-        "joules_per_input", "is_on_front", "reason",
+        "number", *names, "area_mm2", "expected_inputs_per_second", "inputs_per_second", "cycles_per_input",
+        "share_of_peak", "joules_per_input", "is_on_front", "reason",
     ]  # fmt: skip
     rows: list[list[Cell]] = []
     for one in found.fabrics:

@@ -9,6 +9,7 @@ from placer.pipeline.network_time import (
     dram_bytes,
     network_time,
     run_of,
+    section_time,
     time_of,
 )
 from placer.pipeline.page import placing_page
@@ -28,6 +29,7 @@ from placer.pipeline.time_report import (
     section_time_to_dict,
     section_values,
     time_chapters,
+    time_facts,
     time_figures,
     time_table,
     time_to_dict,
