@@ -121,7 +121,7 @@ ROOMS = {
         "pipeline", "compile", "door", "silicon", "kernels.model", "kernels.sizing", "kernels.truth", "kernels.engines",
         "kernels", "kernels.bench", "stencil.model", "stencil.judge", "stencil.search", "stencil.show",
         "stencil", "streaming.model", "streaming.search", "streaming.game", "streaming.rl",
-        "streaming.mappers", "streaming", "streaming.bench", "study",
+        "streaming.mappers", "streaming", "streaming.bench", "study", "explore",
     ),
     "costmodel": (
         "base", "dataset", "dataset.report", "encoding", "networks", "model", "training",
