@@ -51,9 +51,12 @@ def total_page(config: Source, time: NetworkTime, name: str, pages: Mapping[str,
 
 def _frames(placed: PlacedSection) -> list[Frame]:
     """Return the start, what the search found on its way, and the result with its final routes."""
-    best = placed.search.best
-    steps = [Frame(f"after {s.moves:,} moves: energy {s.energy:.4f}", s.decision) for s in best.replay]
-    start = Frame(f"start: energy {placed.start.energy:.4f}", best.start)
+    best, measured = placed.search.best, {one.name: one.measurement for one in placed.judged}
+    steps = [
+        Frame(f"after {s.moves:,} moves: energy {s.energy:.4f}", s.decision, measured.get(f"after {s.moves:,} moves"))
+        for s in best.replay
+    ]
+    start = Frame(f"start: energy {placed.start.energy:.4f}", best.start, placed.start.measurement)
     result = Frame(f"result: energy {placed.result.energy:.4f}", placed.decision)
     return [start, *steps, result]
 

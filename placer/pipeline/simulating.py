@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.progress import track
 
 from placer.base import InputError
 from placer.decision import Decisions, check, random_sites
@@ -25,15 +23,20 @@ class SimulateConfig(Source):
     routing: RoutingMethod
 
 
-def simulate_sections(config: SimulateConfig, sections: Sequence[Section]) -> list[SectionResult]:
-    """Simulate every section of the configured graph."""
+def simulate_sections(
+    config: SimulateConfig,
+    sections: Sequence[Section],
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[SectionResult]:
+    """Simulate every section of the configured graph; `on_progress` is told of (finished, all)."""
     if config.placement != "random" and len(sections) > 1:
         raise InputError(
             f"placement={config.placement}: the graph has {len(sections)} sections, a decision "
             "file places one; use placement=random"
         )
-    results = []
-    for section in track(sections, "simulating", disable=len(sections) == 1, transient=True):
+    results: list[SectionResult] = []
+    for section in sections:
+        on_progress(len(results), len(sections))
         decision = _place(config, section.netlist)
         check(config.fabric, section.netlist, decision)
         measurement = simulate(config.fabric, section.netlist, decision)[0]

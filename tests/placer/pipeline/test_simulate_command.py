@@ -207,7 +207,7 @@ def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     assert f"{total:,.0f} (batch of 32)" in done.out
     page = (tmp_path / "total.small.html").read_text(encoding="utf-8")
     for section in result["sections"]:
-        assert f'<a href="{section["netlist"]}.small.html">' in page
+        assert f'<a href="./{section["netlist"]}.small.html">' in page
         assert (tmp_path / f"{section['netlist']}.small.html").is_file()
     for section in result["sections"]:
         assert f"│ {section['netlist']} " in done.out  # a whole name in its row, not cut
