@@ -16,6 +16,7 @@ from lightning.pytorch.callbacks import Callback
 
 from costmodel.base import Evaluation, score_predictions
 from costmodel.dataset import SplitKind
+from costmodel.encoding import FABRIC_FEATURES
 from costmodel.model import (
     Labelled,
     Model,
@@ -25,6 +26,7 @@ from costmodel.model import (
     TrackingConfig,
     log_model,
     open_labelled,
+    open_model,
     open_tracker,
     split_validation,
 )
@@ -48,7 +50,6 @@ from placer.base import (
     source_key,
     write_atomic,
 )
-from placer.fabric import Fabric
 
 CHECKPOINTS, POTENTIAL_CHECKPOINTS = "checkpoints", "checkpoints_potential"
 CONFIG_FILE, EPOCHS_FILE, METRICS_FILE = "config.yaml", "epochs.csv", "metrics.json"
@@ -69,6 +70,7 @@ class RunConfig(Settings):
     split: Literal["all", "random", "graph", "family"]
     fold: int
     seed: Whole
+    start: str | None
     output: Path
     processes: Count
     tracking: TrackingConfig
@@ -152,18 +154,20 @@ def run(
     data = open_labelled(config.data, config.cache)
     train, test = select(data, config.split, config.fold)
     folder = config.output / CHECKPOINTS
-    claim(train, learning, config.seed, folder)
+    start = None if config.start is None else open_model(config.start)
+    claim(train, learning, config.seed, folder, start)
     tracker = open_tracker(config.tracking, config.output.name, _parameters(config, data), folder / "mlflow.json")
     log = EpochLog(config.output / EPOCHS_FILE)
     with tracker:
         model = fit(
-            train, learning, config.seed, folder,
+            train, learning, config.seed, folder, start=start,
             logger=tracker.logger, callbacks=[log], show_progress=show_progress,
             processes=config.processes,
         )  # fmt: skip
         model = add_potential(
-            model, train, config.cache, config.potential, config.seed, config.output / POTENTIAL_CHECKPOINTS
-        )
+            model, train, config.cache, config.potential, config.seed, config.output / POTENTIAL_CHECKPOINTS,
+            None if start is None else start.potential,
+        )  # fmt: skip
         if finish is not None:
             model = finish(model, train)
         validation = split_validation(train, config.trainer.validation_share, config.seed)[1]
@@ -242,5 +246,5 @@ def _track(tracker: Tracker, config: RunConfig, result: RunResult, data: Labelle
     tracker.log_metrics({k: v for k, v in metrics.items() if np.isfinite(v)})
     files = (*config.output.glob("*.*"), config.output / CHECKPOINTS / BEST_CHECKPOINT)
     tracker.log_files(sorted(files))
-    if isinstance(data.hardware, Fabric):  # only those are served
+    if data.features is FABRIC_FEATURES:  # only those are served
         tracker.log_model(lambda run_id: log_model(run_id, config.model_file, data.folder))
