@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model foundation-model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
+.PHONY: help install demo compile dataset train model foundation-model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ demo: $(STAMP)  ## everything at small size: simulate, judge the model in the bo
 	$(PYTHON) -m costmodel.train trainer=demo student.steps=0 data=data/demo/dataset cache=data/demo/encoded \
 		output=data/demo/model
 	$(PYTHON) -m costmodel.demo_report folder=data/demo
+
+compile: $(STAMP)  ## compile a whole network in a set time; ARGS="workload=bert_large workload.layers=1 time_limit=120 cost=rules|learned|simulator ..." (conf/compile.yaml)
+	$(PYTHON) -m placer.compile $(ARGS)
 
 test: $(STAMP)  ## run all tests on two cores
 	$(PYTHON) -m pytest -n 2 --dist worksteal

@@ -117,7 +117,7 @@ ROOMS = {
     "placer": (
         "base", "base.config", "base.workers", "fabric", "graph", "graph.workloads",
         "graph.importing", "netlist", "netlist.plan", "netlist.lowering", "decision", "decision.routing",
-        "simulation", "simulation.reference", "cost", "annealing", "show", "show.html", "pipeline",
+        "simulation", "simulation.reference", "cost", "annealing", "show", "show.html", "pipeline", "compile",
         "silicon", "kernels.model", "kernels.sizing", "kernels.truth", "kernels.engines", "kernels",
         "kernels.bench", "stencil.model", "stencil.judge", "stencil.search", "stencil.show",
         "stencil", "streaming.model", "streaming.search", "streaming.game", "streaming.rl",

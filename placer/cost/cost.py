@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -31,6 +32,15 @@ class MonotoneCost(CostModel, Protocol):
 
     @property
     def ranks_like(self) -> CostModel: ...
+
+
+@runtime_checkable
+class PotentialCost(CostModel, Protocol):
+    """A cost model that also knows netlists which have not been placed."""
+
+    def potential(self, netlists: Sequence[Netlist]) -> FloatArray:
+        """Return the normalised throughput [num_netlists] that a good placement of each will reach."""
+        ...
 
 
 def ranking_model(cost: CostModel) -> CostModel:

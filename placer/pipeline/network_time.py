@@ -136,11 +136,12 @@ def network_time(fabric: Fabric, runs: Sequence[SectionRun], batch: int) -> Netw
     """Return the time of sections that run in this order."""
     before = (None, *runs[:-1])
     return NetworkTime(
-        fabric, batch, tuple(_section_time(fabric, prior, run, batch) for prior, run in zip(before, runs, strict=True))
+        fabric, batch, tuple(section_time(fabric, prior, run, batch) for prior, run in zip(before, runs, strict=True))
     )
 
 
-def _section_time(fabric: Fabric, before: SectionRun | None, run: SectionRun, batch: int) -> SectionTime:
+def section_time(fabric: Fabric, before: SectionRun | None, run: SectionRun, batch: int) -> SectionTime:
+    """Return the time of a section that runs after another one, or first."""
     samples, repeats = run.repeats * run.samples, run.repeats
     ahead = 0.0 if before is None else _bytes_ahead(fabric, before, run, batch)
     ahead += (repeats - 1) * _bytes_ahead(fabric, run, run, batch)

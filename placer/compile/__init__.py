@@ -1,0 +1,5 @@
+"""Whole networks, compiled: the cuts, layouts and placements that take the least time together."""
+
+from placer.compile.compiled import CompiledNetwork, CompiledSection, Progress, load_compiled
+from placer.compile.config import CompileConfig, show_compiled, watch_on
+from placer.compile.search import Options, compile_network
