@@ -1,6 +1,8 @@
 # `make` lists the targets. The first target that needs it creates the environment in .venv.
 
 BASE_PYTHON ?= $(shell command -v python3.11 || echo python3)
+# Where torch is taken from; empty: from where pip takes everything (docs/install.md).
+TORCH_INDEX ?=
 PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
@@ -10,7 +12,7 @@ STAMP := .venv/.installed
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(STAMP)  ## create .venv with Python 3.11 and install everything into it
+install: $(STAMP)  ## create .venv with Python 3.11 and install everything into it; TORCH_INDEX=... names an index of CPU builds of torch (docs/install.md)
 
 # torch comes first and alone: resolved together with the rest, pip may fetch CUDA packages.
 $(STAMP): pyproject.toml .ci/constraints.txt
@@ -18,26 +20,27 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 		echo "error: '$(BASE_PYTHON)' is not Python 3.11, the last that has wheels of dgl;" \
 			"install it, or name it: make install BASE_PYTHON=..." >&2; exit 2; }
 	$(BASE_PYTHON) -m venv .venv
-	$(PYTHON) -m pip install torch==2.13.0
+	$(if $(TORCH_INDEX),PIP_INDEX_URL='$(TORCH_INDEX)') $(PYTHON) -m pip install torch==2.13.0
 	$(PYTHON) -m pip install -c .ci/constraints.txt -e '.[all,dev]'
 	@echo "compiling what the demo needs on two cores, about a minute"
 	$(PYTHON) -m placer.warm_up & first=$$!; $(PYTHON) -m costmodel.warm_up && wait $$first
 	@touch $@
 
-demo: $(STAMP)  ## everything at small size: simulate, judge the model in the box, search with it, train a toy; ends with data/demo/index.html
+demo: $(STAMP)  ## everything at small size: simulate, judge the model in the box, search with it, place a PyTorch network, train a toy; ends with data/demo/index.html
 	rm -rf data/demo
-	@echo "1/6  an attention block, placed at random and simulated: placement matters"
+	@echo "1/6  simulates an attention block that is placed at random: most of its time is congestion, so placement matters"
 	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
-	@echo "2/6  labelled placements of netlists that no model has seen"
+	@echo "2/6  simulates 320 placements of 20 random netlists that no model has seen: the labels of the next step"
 	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
-	@echo "3/6  the model in the box ranks them, beside rules and boosting"
+	@echo "3/6  asks rules, boosting and the model in the box about them: whose ranks and figures are right?"
 	$(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
-	@echo "4/6  the same seconds of search with rules, with the model, and with the simulator"
+	@echo "4/6  places an FFN and an attention block by each of them in the same time, everything counted: what is the model worth?"
 	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
 		methods=[random,heuristic,pool,shipped,simulator_1x] limit=simulator_1x seconds=3 seeds=2 output=data/demo/compare
-	@echo "5/6  the block of the first step, placed by the model"
-	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 cost=learned max_moves=1000 output=data/demo/place_learned
-	@echo "6/6  training, for show: a toy learns from the labels of the second step"
+	@echo "5/6  imports a network as you may bring it, plain PyTorch, and places it with the model"
+	$(PYTHON) -m placer.place model=data.inputs.networks.encoder:Encoder input_shape=[1,32,64] fabric=small \
+		cost=learned time_limit=10 output=data/demo/network
+	@echo "6/6  trains a toy on the labels of the second step, to show how: it is no match for the model in the box"
 	$(PYTHON) -m costmodel.train trainer=demo student.steps=0 data=data/demo/dataset cache=data/demo/encoded \
 		output=data/demo/model
 	$(PYTHON) -m costmodel.demo_report folder=data/demo

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from costmodel.model.box import SHIPPED, shipped_file
 from costmodel.model.model import Model
-from costmodel.model.tracking import tracking_failures, use_settings
 from placer.base import InputError
+from placer.base.tracking import tracking_failures, use_settings
 
 DEFAULT_TRACKING = "sqlite:///data/mlflow.db"
 _SCHEMES = ("runs:/", "models:/")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import yaml
 from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import Logger
 
 from costmodel.base import Evaluation, score_predictions
 from costmodel.dataset import SplitKind
@@ -22,12 +23,9 @@ from costmodel.model import (
     Model,
     Prediction,
     Selection,
-    Tracker,
-    TrackingConfig,
     log_model,
     open_labelled,
     open_model,
-    open_tracker,
     split_validation,
 )
 from costmodel.networks import network_config
@@ -50,6 +48,7 @@ from placer.base import (
     source_key,
     write_atomic,
 )
+from placer.base.tracking import Tracker, TrackingConfig, open_tracker
 
 CHECKPOINTS, POTENTIAL_CHECKPOINTS = "checkpoints", "checkpoints_potential"
 CONFIG_FILE, EPOCHS_FILE, METRICS_FILE = "config.yaml", "epochs.csv", "metrics.json"
@@ -78,6 +77,12 @@ class RunConfig(Settings):
     @property
     def model_file(self) -> Path:
         return self.output / f"{self.model['name']}.pt"
+
+    @property
+    def run_name(self) -> str:
+        """Return how the run is listed: what is trained, on what, and which part is left for the test."""
+        part = "" if self.split == "all" else f", {self.split} fold {self.fold}"
+        return f"{self.model['name']} on {self.data.name}{part}, seed {self.seed}"
 
     def learning(self) -> TrainConfig:
         """Return what decides what is learned.
@@ -123,14 +128,15 @@ class EpochLog(Callback):
     Rows are part of checkpoints: a run that goes on after a kill has those of all its epochs.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_epoch: Callable[[str], None]) -> None:
         self.rows: list[dict[str, float]] = []
-        self._path = path
+        self._path, self._on_epoch = path, on_epoch
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self.rows.append({"epoch": trainer.current_epoch} | dict(sorted(metrics.items())))
         write_atomic(self._path, _csv(pd.DataFrame(self.rows)))
+        self._on_epoch(f"epoch {len(self.rows)} of {trainer.max_epochs}, validation loss {metrics['val_loss']:.5f}")
 
     def state_dict(self) -> dict[str, Any]:
         return {"rows": self.rows}
@@ -139,12 +145,34 @@ class EpochLog(Callback):
         self.rows = state_dict["rows"]
 
 
+class EpochMetrics(Logger):
+    """Gives Lightning's metrics of epochs to a run in MLflow."""
+
+    name = version = None
+
+    def __init__(self, tracker: Tracker) -> None:
+        super().__init__()
+        self._tracker = tracker
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        values = dict(metrics)
+        self._tracker.log_metrics(values, int(values.pop("epoch", 0)))
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: the run has them since it began."""
+
+
 def run(
-    config: RunConfig, *, show_progress: bool = False, finish: Callable[[Model, Selection], Model] | None = None
+    config: RunConfig,
+    *,
+    show_progress: bool = False,
+    on_epoch: Callable[[str], None] = lambda text: None,
+    finish: Callable[[Model, Selection], Model] | None = None,
 ) -> RunResult:
     """Train, test, and write everything to `config.output`.
 
-    `finish` is given the model and what it was trained with, and returns the model that is written.
+    `on_epoch` is told what each epoch came to. `finish` is given the model and what it was trained with, and
+    returns the model that is written.
 
     A run that was cut off goes on when it is called again with the same settings.
     Raises InputError when the input is wrong or the tracking server does not answer.
@@ -156,12 +184,12 @@ def run(
     folder = config.output / CHECKPOINTS
     start = None if config.start is None else open_model(config.start)
     claim(train, learning, config.seed, folder, start)
-    tracker = open_tracker(config.tracking, config.output.name, _parameters(config, data), folder / "mlflow.json")
-    log = EpochLog(config.output / EPOCHS_FILE)
+    tracker = open_tracker(config.tracking, config.run_name, _parameters(config, data), folder / "mlflow.json")
+    log = EpochLog(config.output / EPOCHS_FILE, on_epoch)
     with tracker:
         model = fit(
             train, learning, config.seed, folder, start=start,
-            logger=tracker.logger, callbacks=[log], show_progress=show_progress,
+            logger=EpochMetrics(tracker) if tracker.is_open else None, callbacks=[log], show_progress=show_progress,
             processes=config.processes,
         )  # fmt: skip
         model = add_potential(
@@ -243,7 +271,7 @@ def _track(tracker: Tracker, config: RunConfig, result: RunResult, data: Labelle
     metrics = {f"validation_{k}": v for k, v in result.validation.to_dict().items()}
     if result.test is not None:
         metrics |= {f"test_{k}": v for k, v in result.test.to_dict().items()}
-    tracker.log_metrics({k: v for k, v in metrics.items() if np.isfinite(v)})
+    tracker.log_metrics(metrics)
     files = (*config.output.glob("*.*"), config.output / CHECKPOINTS / BEST_CHECKPOINT)
     tracker.log_files(sorted(files))
     if data.features is FABRIC_FEATURES:  # only those are served

@@ -6,6 +6,7 @@ Ctrl-C ends the search: the best solution so far is written, and the exit code i
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -24,8 +25,11 @@ from placer.base import (
     Settings,
     Whole,
     command_line,
+    is_file_name,
     make_console,
     make_folder,
+    notice_file_name,
+    output_file,
     require_folder,
     write_atomic,
 )
@@ -84,17 +88,15 @@ class StencilConfig(Settings):
     time_limit: Positive
     seed: Whole
     objective: ObjectiveName
-    output: Path | None
-    folder: Path
+    output: Path
+    folder: Path | None
     pictures: bool
 
     def check(self) -> None:
         if self.problem is not None and self.surface.file is not None:
             raise InputError("problem and surface.file are both given; give one of them")
-        if self.output is not None and len(self.jobs()) != 1:
-            raise InputError(
-                f"output={self.output} names one file for {len(self.jobs())} inputs; name a folder instead: folder=..."
-            )
+        if is_file_name(self.output) and len(self.jobs()) != 1:
+            raise InputError(f"output={self.output} names one file for {len(self.jobs())} inputs; name a folder")
         self._refuse_to_overwrite()
 
     def _refuse_to_overwrite(self) -> None:
@@ -122,7 +124,7 @@ class StencilConfig(Settings):
 
     def solution_file(self, name: str) -> Path:
         """Return where the solution of a problem goes; what is drawn goes beside it."""
-        return self.output or self.folder / f"{name}.out"
+        return output_file(self.folder or self.output, f"{name}.out")
 
 
 class MapProgress(NotedBar):
@@ -170,6 +172,9 @@ def main(config: DictConfig) -> None:
                 # The solution is safe; the exit code tells that it is not final.
                 raise KeyboardInterrupt
             begin = time.perf_counter()
+    notice_file_name(settings.output)
+    if settings.folder is not None:
+        sys.stderr.write(f"notice: folder={settings.folder} is taken; in all commands the folder is called output\n")
 
 
 def _ending_seconds(settings: StencilConfig, problem: Problem) -> float:

@@ -23,15 +23,15 @@ MALFORMED = (
 )  # fmt: skip
 
 
-def read_model(path: Path) -> Any:
-    """Read the model of a file, with weights that lie in files beside it. Raises InputError."""
+def read_model(path: Path, content: bytes | None = None) -> Any:
+    """Read the model of a file, with weights that lie in files beside it, or of its content. Raises InputError."""
     import onnx
     from google.protobuf.message import DecodeError
 
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+        if (path.stat().st_size if content is None else len(content)) > MAX_FILE_BYTES:
             raise InputError(f"ONNX file {path}: larger than {MAX_FILE_BYTES} bytes")
-        model = onnx.ModelProto.FromString(path.read_bytes())
+        model = onnx.ModelProto.FromString(path.read_bytes() if content is None else content)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except DecodeError as error:
@@ -45,6 +45,8 @@ def read_model(path: Path) -> Any:
     if len(model.graph.node) > MAX_NODES or model.graph.sparse_initializer:
         raise InputError(f"ONNX file {path}: more than {MAX_NODES} nodes, or sparse weights")
     for tensor in model.graph.initializer:
+        if content is not None and tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise InputError(f"weight {tensor.name!r} lies in another file; give the ONNX file by its name")
         _complete(path, tensor)
     del model.functions[:]  # calls of them are not supported
     return model

@@ -39,6 +39,7 @@ class Result:
     tries: int  # mappings that were looked at
     seconds: float
     made_up: tuple[str, ...] | None  # names that random values stood for; None: values not checked
+    not_executed: tuple[str, ...] = ()  # messages, and instructions that cannot be computed, a line each
 
     @property
     def gap(self) -> float:
@@ -83,7 +84,8 @@ def map_program(
     found = replace(found, mapping=checked)  # looks at the bound again
     seconds = time.monotonic() - began
     made_up = None if meaning is None else tuple(meaning.made_up)
-    return Result(problem, checked, verdict.cycles, found.bound, found.tries, seconds, made_up)
+    not_executed = () if meaning is None else tuple(meaning.not_executed)
+    return Result(problem, checked, verdict.cycles, found.bound, found.tries, seconds, made_up, not_executed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lightning.pytorch.loggers import MLFlowLogger
 
 from costmodel.dataset import Dataset
-from costmodel.model import Model, Selection, open_labelled, open_model, tracking
+from costmodel.model import Model, Selection, open_labelled, open_model
 from costmodel.train import main
 from costmodel.training import run
 from placer.base import InputError, git_revision
 from placer.base.config import run_command
+from placer.base.tracking import TrackingConfig, mlflow_run, open_tracker
 from tests.costmodel.dataset.samples import small_fabric
 from tests.costmodel.training.tiny import interrupt, overrides, settings
 
@@ -97,22 +98,25 @@ def test_a_server_that_is_down_stops_the_run_before_it_begins(folder: Path, caps
 def test_a_server_that_dies_later_stops_nothing(
     folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*args: object, **kwargs: object) -> None:
-        raise ConnectionError("server is gone")
+    def fail(client: object, run_id: str, metrics: Sequence[object] = (), params: Sequence[object] = ()) -> None:
+        if metrics:
+            raise ConnectionError("server is gone")
+
+    import mlflow
 
     config = settings(folder, *tracked(folder))
-    monkeypatch.setattr(MLFlowLogger, "log_metrics", fail)
-    with caplog.at_level(logging.WARNING, logger=tracking.__name__):
+    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", fail)
+    with caplog.at_level(logging.WARNING, logger=mlflow_run.__name__):
         result = run(config)
-    messages = [record.message for record in caplog.records if record.name == tracking.__name__]
-    assert messages == ["tracking ends here, training goes on: server is gone"]
+    messages = [record.message for record in caplog.records if record.name == mlflow_run.__name__]
+    assert messages == ["tracking ends here, the work goes on: server is gone"]
     assert len(result.epochs) == 2
     assert Model.load(config.model_file).origin == result.model.origin
     assert (config.output / "epochs.csv").exists()
 
 
 def test_parameters_are_flat() -> None:
-    assert tracking._flat({"a": {"b": 1, "c": {"d": None}}, "e": "x"}) == {
+    assert mlflow_run._flat({"a": {"b": 1, "c": {"d": None}}, "e": "x"}) == {
         "a.b": 1, "a.c.d": None, "e": "x",
     }  # fmt: skip
 
@@ -133,7 +137,7 @@ def test_an_interrupted_run_is_marked(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_a_damaged_note_begins_a_new_run(content: str, tmp_path: Path) -> None:
     note = tmp_path / "mlflow.json"
     note.write_text(content)
-    config = tracking.TrackingConfig(f"sqlite:///{tmp_path}/m.db", "e", tmp_path / "files")
-    with tracking.open_tracker(config, "run", {"a": 1}, note):
+    config = TrackingConfig(f"sqlite:///{tmp_path}/m.db", "e", tmp_path / "files")
+    with open_tracker(config, "run", {"a": 1}, note):
         pass
     assert isinstance(json.loads(note.read_text())["run_id"], str)

@@ -70,7 +70,7 @@ def test_a_problem_file_is_solved_and_drawn(capsys: pytest.CaptureFixture[str], 
 
 def test_generated_inputs_are_written_with_their_solutions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     inputs = "inputs=[simple_3d,flat_small]"
-    done = run(capsys, inputs, f"folder={tmp_path}", "time_limit=1", "pictures=false")
+    done = run(capsys, inputs, f"output={tmp_path}", "time_limit=1", "pictures=false")
     assert done.code == 0
     for name, least in (("simple_3d", 0.25), ("flat_small", 1.0)):
         problem = read_problem(tmp_path / f"{name}.in")

@@ -141,6 +141,25 @@ def test_all_unsupported_operators_are_listed(tmp_path: Path) -> None:
     ]
 
 
+def test_a_known_operator_in_a_wrong_form_is_listed_behind_an_unknown_one(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Sin", ["x"], ["a"], name="one"),
+        helper.make_node("Gemm", ["a", "w"], ["y"], name="two", alpha=0.5),
+    ]
+    path = saved(tmp_path / "net.onnx", model_of(nodes, [weight("w", 8, 8)]))
+    with pytest.raises(InputError, match="2 operations are not supported") as error:
+        import_onnx(path)
+    assert "Gemm: a product with transA or alpha; at node 'two'" in str(error.value)
+
+
+def test_the_content_of_a_file_is_enough(tmp_path: Path) -> None:
+    path = saved(tmp_path / "network.onnx", two_layers())
+    by_name, by_content = (import_network(NetworkChoice(model, {}, None)) for model in (path, path.read_bytes()))
+    assert by_name.graph == by_content.graph
+    with pytest.raises(InputError, match="lies in another file; give the ONNX file by its name"):
+        import_network(NetworkChoice(with_external("w.bin").SerializeToString(), {}, None))
+
+
 def test_constants_are_folded_but_not_without_limit(tmp_path: Path) -> None:
     sizes = numpy_helper.from_array(np.array([2**14, 2**14], np.int64), "sizes")
     nodes = [
