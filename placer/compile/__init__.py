@@ -2,4 +2,5 @@
 
 from placer.compile.compiled import CompiledNetwork, CompiledSection, Progress, load_compiled
 from placer.compile.config import CompileConfig, show_compiled, watch_on
+from placer.compile.page import compiled_page, prediction_error, write_page
 from placer.compile.search import Options, compile_network

@@ -22,6 +22,7 @@ from placer.pipeline import (
     PlacedSection,
     SectionResult,
     SimulateConfig,
+    SimulatedSection,
     Source,
     placing_page,
     simulated_page,
@@ -170,7 +171,7 @@ class NetworkResult(ABC, Generic[C, R]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Simulation(NetworkResult[SimulateConfig, SectionResult]):
+class Simulation(NetworkResult[SimulateConfig, SimulatedSection]):
     """A network that was placed at random or by a file, and simulated."""
 
     def save(self, folder: str | Path) -> Path:
@@ -183,7 +184,7 @@ class Simulation(NetworkResult[SimulateConfig, SectionResult]):
     def _command(self) -> str:
         return f'placer.simulate(..., fabric="{self.fabric.name}", seed={self.config.seed})'
 
-    def _page_of(self, section: SectionResult) -> Page:
+    def _page_of(self, section: SimulatedSection) -> Page:
         return simulated_page(self.config, section, self._command)
 
 

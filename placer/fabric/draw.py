@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from placer.base import InputError
-from placer.fabric.fabric import ComputeSpec, DramSpec, Fabric, LinkSpec, LocalSpec, MemorySpec, OpSpec
+from placer.fabric.fabric import NOT_SIMULATED, ComputeSpec, DramSpec, Fabric, LinkSpec, LocalSpec, MemorySpec, OpSpec
 from placer.fabric.load import load_fabric
 
 HELD_OUT_SEED, HELD_OUT = 90_210, 10  # the seed of the fabrics that training never sees, and how many they are
@@ -50,7 +50,7 @@ def _presets() -> list[object]:
 
 
 def _constants(fabric: Fabric) -> object:
-    return {**asdict(fabric), "name": ""}
+    return {name: value for name, value in asdict(fabric).items() if name not in NOT_SIMULATED}
 
 
 def _draw(name: str, rng: np.random.Generator) -> Fabric:
