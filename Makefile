@@ -66,17 +66,23 @@ data/dataset_foundation/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset size=foundation
 
 data/dataset_plans/splits.json: | $(STAMP)
-	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=8
+	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=7
 
-data/dataset_joined/splits.json: | data/dataset_foundation/splits.json data/dataset_plans/splits.json
+data/unseen_fabrics/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset size=foundation seed=1 size.netlists_per_family=3 output=data/unseen_fabrics
+
+data/unseen_plans/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=9 size.netlists_per_family=6 output=data/unseen_plans
+
+data/dataset_unseen/splits.json: | data/unseen_fabrics/splits.json data/unseen_plans/splits.json
 	$(PYTHON) -m costmodel.join
 
-data/model_decisions/flow.pt: | data/dataset_foundation/splits.json
-	$(PYTHON) -m costmodel.train trainer=foundation loss.margin=0.05 student.netlists=100 student.steps=1500 potential.max_epochs=0 \
-		data=data/dataset_foundation output=data/model_decisions
+data/model_first/flow.pt: | data/dataset_foundation/splits.json
+	$(PYTHON) -m costmodel.train trainer=foundation loss.margin=0.05 student.netlists=100 student.steps=1500 \
+		data=data/dataset_foundation output=data/model_first
 
-data/model/flow.pt: | data/model_decisions/flow.pt data/dataset_joined/splits.json
-	$(PYTHON) -m costmodel.potentials model_file=data/model_decisions/flow.pt output=data/model
+data/model/flow.pt: | data/model_first/flow.pt data/dataset_plans/splits.json data/dataset_unseen/splits.json
+	$(PYTHON) -m costmodel.potentials model_file=data/model_first/flow.pt calibration=data/dataset_unseen output=data/model
 
 data/dataset_default/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset
@@ -90,7 +96,14 @@ data/test_%/splits.json: | $(STAMP)
 data/test_held_out/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset size=held_out size.netlists_per_family=6 output=data/test_held_out
 
-judge: data/test_small/splits.json data/test_small_v2/splits.json data/test_plasticine/splits.json data/test_held_out/splits.json  ## judge the model in the box on fabrics and netlists that it has never seen; ARGS="data=data/dataset_foundation ..." (conf/judge.yaml)
+data/test_published/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset fabric=large size=published short_labels=true size.netlists_per_family=2 output=data/test_published
+
+data/test_plans/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=8 size.netlists_per_family=24 output=data/test_plans
+
+TESTS := small small_v2 plasticine held_out published plans
+judge: $(TESTS:%=data/test_%/splits.json)  ## judge the model in the box on fabrics and netlists that it has never seen; ARGS="data=data/dataset_foundation ..." (conf/judge.yaml)
 	$(PYTHON) -m costmodel.judge $(ARGS)
 
 data/model_guha/guha.pt: | data/dataset_default/splits.json

@@ -79,7 +79,7 @@ def fit(
     module.load_state_dict(cast(dict[str, Any], best)["state_dict"])
     origin["epochs"] = trainer.current_epoch
     validate = split_validation(train, config.trainer.validation_share, seed)[1]
-    return _calibrated(Model(config.network, module.network.cpu(), 1.0, origin), validate)
+    return calibrated(Model(config.network, module.network.cpu(), 1.0, origin), validate)
 
 
 def _fit_here(
@@ -215,8 +215,8 @@ def _respect_early_stop(trainer: lightning.Trainer, checkpoint: Any) -> None:
             trainer.fit_loop.max_epochs = checkpoint["epoch"] + 1
 
 
-def _calibrated(model: Model, validate: Selection) -> Model:
-    """Scale sigma such that its intervals hold on the validation part, whose netlists were not seen.
+def calibrated(model: Model, validate: Selection) -> Model:
+    """Scale sigma such that its intervals hold on netlists that were not learned from, such as the validation part.
 
     For each level, the scale that would make its interval hold is the quantile of the errors in
     units of sigma over that of a normal distribution; their geometric mean serves all levels.
@@ -224,6 +224,7 @@ def _calibrated(model: Model, validate: Selection) -> Model:
     prediction = model.predict(validate)
     assert prediction.log_sigma is not None
     error = np.abs(np.log(prediction.throughput / validate.throughput)) * np.exp(-prediction.log_sigma)
+    error *= model.sigma_scale  # which the prediction has in it
     levels = np.array(CALIBRATED_LEVELS)
     ratio = np.quantile(error, levels) / norm.ppf((1 + levels) / 2)
     return replace(model, sigma_scale=float(np.exp(np.log(np.maximum(ratio, 1e-3)).mean())))

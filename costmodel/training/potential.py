@@ -17,7 +17,7 @@ import numpy as np
 from costmodel.encoding import FABRIC_FEATURES
 from costmodel.model import Model, PotentialNetwork, Selection, open_potentials
 from costmodel.networks import FlowConfig, FlowNetwork
-from costmodel.training.fit import TrainConfig, fit
+from costmodel.training.fit import TrainConfig, calibrated, fit
 from costmodel.training.losses import LossConfig, RankLoss, Weight
 from costmodel.training.module import TrainerConfig
 from placer.base import Count, Fill, Settings, Whole, Within
@@ -80,9 +80,24 @@ def teach_potential(
     start: PotentialNetwork | None = None,
 ) -> Model:
     """Return a model with a network for netlists alone, which has learned from these (as of `open_potentials`)."""
-    known = None if start is None else Model(start.network.config, start.network, start.sigma_scale, model.origin)
+    known = None if start is None else _alone(model, start)
     learned = fit(netlists, config.learning(), seed, folder, start=known)
     assert isinstance(learned.network, FlowNetwork)
     told = {"num_netlists": len(netlists), "dataset": netlists.data.content_hash, "seed": seed, **asdict(config)}
+    told["start"] = None if known is None else known.digest()
     potential = PotentialNetwork(learned.network, learned.sigma_scale)
     return replace(model, potential=potential, origin=model.origin | {"potential": told})
+
+
+def calibrate_potential(model: Model, netlists: Selection) -> Model:
+    """Return a model whose intervals of potentials hold on these netlists, which it has not learned from."""
+    assert model.potential is not None
+    potential = model.potential
+    scale = calibrated(_alone(model, potential), netlists).sigma_scale
+    told = model.origin.get("potential", {}) | {"calibrated_on": netlists.data.content_hash}
+    return replace(model, potential=replace(potential, sigma_scale=scale), origin=model.origin | {"potential": told})
+
+
+def _alone(model: Model, potential: PotentialNetwork) -> Model:
+    """Return a network for netlists alone as a model of its own."""
+    return Model(potential.network.config, potential.network, potential.sigma_scale, model.origin)

@@ -75,6 +75,11 @@ def test_the_command_teaches_a_trained_model_and_changes_nothing_else_of_it(tmp_
     fresh, tuned = (Model.load(tmp_path / name / "flow.pt") for name in ("true", "false"))
     assert replace(tuned, potential=None).digest() == replace(before, potential=None).digest()
     assert before.potential is not None and tuned.potential is not None and fresh.potential is not None
+    wide = [f"calibration={config.data}", "fresh=false", f"output={tmp_path / 'wide'}"]
+    main(compose_config("potentials", [*common, *wide]))
+    unseen = Model.load(tmp_path / "wide" / "flow.pt")
+    assert unseen.potential is not None and unseen.potential.sigma_scale != tuned.potential.sigma_scale
+    assert unseen.origin["potential"]["calibrated_on"] == before.origin["dataset"]
     known, kept, other = (m.potential.network.state_dict()["readout.mean.weight"] for m in (before, tuned, fresh))
     np.testing.assert_allclose(kept, known, atol=1e-5)
     assert not np.allclose(other, known, atol=1e-5)
