@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -15,6 +16,8 @@ from placer.cost import CostChoice, Rules
 from placer.graph import DataflowGraph
 from placer.netlist.lowering import load_plan
 from placer.pipeline import Source, time_facts, time_table
+
+SHORTEST = 1e-3  # seconds of a search: there is a first result in any case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +36,15 @@ class CompileConfig(Source):
 
     def compiled(self, watch: Watch | None = None, graph: DataflowGraph | None = None) -> CompiledNetwork:
         """Compile the configured network, or a graph that is given in its place; see `compile_network`."""
+        begin = time.monotonic()
         plan = None if self.plan is None else load_plan(self.plan)
+        graph = graph or self.make_graph()
+        seconds = max(self.time_limit - (time.monotonic() - begin), SHORTEST)  # reading counts
         options = Options(
-            self.cost, self.rules, self.batch, self.seed, self.time_limit, self.max_rounds, self.cuts, self.layouts
+            self.cost, self.rules, self.batch, self.seed, seconds, self.max_rounds, self.cuts, self.layouts
         )
         workers = Workers(executor=self.executor, workers=self.workers, ray_address=self.ray_address)
-        return compile_network(self.fabric, graph or self.make_graph(), options, workers, plan, watch)
+        return compile_network(self.fabric, graph, options, workers, plan, watch)
 
 
 def watch_on(console: Console, line: StatusLine) -> Watch:
