@@ -23,6 +23,8 @@ class CompileConfig(Source):
     rules: Rules
     time_limit: Positive
     max_rounds: Count | None
+    cuts: bool
+    layouts: bool
     executor: ExecutorKind
     workers: Count | None
     ray_address: str | None
@@ -30,7 +32,9 @@ class CompileConfig(Source):
     def compiled(self, watch: Watch | None = None) -> CompiledNetwork:
         """Compile the configured network; see `compile_network`."""
         plan = None if self.plan is None else load_plan(self.plan)
-        options = Options(self.cost, self.rules, self.batch, self.seed, self.time_limit, self.max_rounds)
+        options = Options(
+            self.cost, self.rules, self.batch, self.seed, self.time_limit, self.max_rounds, self.cuts, self.layouts
+        )
         workers = Workers(executor=self.executor, workers=self.workers, ray_address=self.ray_address)
         return compile_network(self.fabric, self.make_graph(), options, workers, plan, watch)
 
@@ -51,8 +55,6 @@ def show_compiled(compiled: CompiledNetwork, console: Console) -> None:
     console.print(time_table(compiled.time).screen())
     for name, fact in time_facts(compiled.time).items():
         console.print(f"{name}: {fact}", highlight=False)
-    errors = [
-        abs(section.predicted_cycles / section.result.measurement.cycles_per_sample - 1)
-        for section in compiled.sections
-    ]
-    console.print(f"predicted against simulated: mean error {sum(errors) / len(errors):.1%}", highlight=False)
+    error = compiled.prediction_error
+    if error is not None:
+        console.print(f"predicted against simulated: mean error {error:.1%}", highlight=False)

@@ -56,6 +56,8 @@ class Options:
     seed: int
     time_limit: float  # seconds of wall clock, of which the first result may take more
     max_rounds: int | None = None  # None: as many as there is time for
+    cuts: bool = True  # look for other cuts than those of the first plan,
+    layouts: bool = True  # and for other layouts of sections; without both, only placements are searched
 
 
 Watch = Callable[[Progress, float, int], None]  # the best so far, its share of the peak, placements so far
@@ -73,7 +75,7 @@ class Search:
         if plan is not None:
             check_plan(fabric, graph, plan)
         self.plan = plan or default_plan(fabric, graph, batch=options.batch)
-        self.places = near_segments(fabric, graph, self.plan, options.batch, SLACK, MAX_KINDS)
+        self.places = near_segments(fabric, graph, self.plan, options.batch, SLACK if options.cuts else -1.0, MAX_KINDS)
         self.kinds = self._first_kinds()
         self.book = Book(self.kinds)
         self.best: CompiledNetwork | None = None
@@ -210,7 +212,7 @@ class Search:
         drawn = []
         for kind in self.kinds:
             count = FIRST_RECIPES if number == 0 else math.ceil(RECIPES * shares[kind.number])
-            recipes = self._draw(kind, count)
+            recipes = self._draw(kind, count if self.options.layouts else max(0, 1 - kind.num_asked))
             drawn += [
                 (kind, recipes[first : first + RECIPES_PER_JOB]) for first in range(0, len(recipes), RECIPES_PER_JOB)
             ]
@@ -305,8 +307,7 @@ class Search:
         for section, entry in zip(lower_plan(self.fabric, self.graph, plan), entries, strict=True):
             assert entry is not None and entry.best is not None and entry.best.measurement is not None
             result = SectionResult(section, entry.best.decision, entry.best.measurement)
-            predicted = entry.candidate.run.cycles_per_sample if entry.candidate.is_predicted else math.nan
-            sections.append(CompiledSection(result, predicted))
+            sections.append(CompiledSection(result, entry.candidate.predicted_cycles))
         time = time_of(self.fabric, [section.result for section in sections], self.options.batch)
         options = self.options
         return CompiledNetwork(

@@ -2,5 +2,5 @@
 
 from placer.cost.choice import CostChoice, HeuristicChoice, RandomChoice, SimulatorChoice
 from placer.cost.cost import CostModel, PotentialCost, SimulatorCost, ranking_model, simulated_throughput
-from placer.cost.rules import HeuristicCost, energies_of, energy_of
+from placer.cost.rules import USUAL_SHARE, HeuristicCost, energies_of, energy_of
 from placer.decision.routing import MAX_DOUBLINGS, Rules
