@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from omegaconf import DictConfig
 
-from placer.base import StatusLine, make_console, require_folder
+from placer.base import StatusLine, command_line, make_console, require_folder
 from placer.base.config import run_command, to_dataclass
-from placer.compile import CompileConfig, show_compiled, watch_on
+from placer.compile import CompileConfig, show_compiled, watch_on, write_page
+from placer.pipeline import write_timelines
 
 
 def main(config: DictConfig) -> None:
@@ -18,6 +21,8 @@ def main(config: DictConfig) -> None:
         compiled = settings.compiled(watch_on(console, line))
         line.note("writing")
         compiled.save(settings.output)
+        write_page(compiled, settings.output / "compiled.html", command_line("placer.compile"), asdict(settings))
+        write_timelines(settings, [section.result for section in compiled.sections])
     show_compiled(compiled, console)
     console.print(f"written to {settings.output}")
     if compiled.is_interrupted:

@@ -24,6 +24,8 @@ class CompileConfig(Source):
     rules: Rules
     time_limit: Positive
     max_rounds: Count | None
+    cuts: bool
+    layouts: bool
     executor: ExecutorKind
     workers: Count | None
     ray_address: str | None
@@ -31,7 +33,9 @@ class CompileConfig(Source):
     def compiled(self, watch: Watch | None = None, graph: DataflowGraph | None = None) -> CompiledNetwork:
         """Compile the configured network, or a graph that is given in its place; see `compile_network`."""
         plan = None if self.plan is None else load_plan(self.plan)
-        options = Options(self.cost, self.rules, self.batch, self.seed, self.time_limit, self.max_rounds)
+        options = Options(
+            self.cost, self.rules, self.batch, self.seed, self.time_limit, self.max_rounds, self.cuts, self.layouts
+        )
         workers = Workers(executor=self.executor, workers=self.workers, ray_address=self.ray_address)
         return compile_network(self.fabric, graph or self.make_graph(), options, workers, plan, watch)
 

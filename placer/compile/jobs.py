@@ -20,6 +20,7 @@ from placer.simulation import LONG_SAMPLE_CYCLES, Measurement, label_limits, sim
 
 EFFORT = 0.3  # of an anneal: several short ones and a look at the best end higher than a long one
 FILL_STAGES = 0.75  # of a period that a sample is taken to spend in each stage while the pipeline fills
+USUAL_POTENTIAL = 0.93  # throughput that is expected before any cost model was asked
 RACE_MARGIN = 0.01  # how much too slow by a short simulation is too slow for a full one
 
 
@@ -43,6 +44,7 @@ class Candidate:
     units: int
     flows: int
     run: SectionRun  # with the expected period and first sample
+    is_predicted: bool  # by the cost model; else the period is what plans usually reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +126,11 @@ def section_of(fabric: Fabric, segment: DrawnSegment, plan: SectionPlan) -> Sect
     return build_section(fabric, segment.graph, segment.groups, plan, segment.graph.name)
 
 
-def candidate_of(fabric: Fabric, recipe: Recipe, section: Section, potential: float) -> Candidate:
-    """Return a plan with the run that is expected of it if a placement reaches `potential`."""
+def candidate_of(fabric: Fabric, recipe: Recipe, section: Section, potential: float | None = None) -> Candidate:
+    """Return a plan with the run that is expected of it if a placement reaches `potential`, or what is usual."""
     netlist = section.netlist
     bound = full_bound(fabric, netlist)
-    period = max(netlist.bound_cycles / potential, bound.cycles)
+    period = max(netlist.bound_cycles / (potential or USUAL_POTENTIAL), bound.cycles)
     ops = [unit.name for unit in netlist.units if unit.kind == SiteKind.COMPUTE]
     run = SectionRun(
         name=netlist.name,
@@ -147,7 +149,8 @@ def candidate_of(fabric: Fabric, recipe: Recipe, section: Section, potential: fl
         cycles_per_sample=period,
         limit="expected",
     )
-    return Candidate(recipe, section.plan, netlist.fingerprint, netlist.num_units, netlist.num_flows, run)
+    size = netlist.num_units, netlist.num_flows
+    return Candidate(recipe, section.plan, netlist.fingerprint, *size, run, potential is not None)
 
 
 def potentials(cost: CostModel, fabric: Fabric, netlists: Sequence[Netlist]) -> FloatArray:

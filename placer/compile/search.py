@@ -30,7 +30,7 @@ from placer.compile.jobs import Candidate, EstimateJob, Job, Placed, PlaceJob, S
 from placer.cost import CostChoice, Rules
 from placer.fabric import Fabric
 from placer.graph import DataflowGraph
-from placer.netlist.lowering import Cut, Plan, Recipe, default_plan, lower_plan, near_segments, segment_of
+from placer.netlist.lowering import Cut, Plan, Recipe, check_plan, default_plan, lower_plan, near_segments, segment_of
 from placer.pipeline import SectionResult, SectionRun, section_time, time_of
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,6 @@ FIRST_RECIPES = 6  # drawn for every kind at first,
 RECIPES = 48  # and for all kinds together in each round
 RECIPES_PER_JOB = 8
 PARENTS = 3  # best plans of a kind that new recipes are changes of
-USUAL = 0.93  # throughput that is expected of the first plan
 MOST_CHANGES = 3  # of a recipe in one draw
 CROWDING = 0.7  # of an expected improvement that is left for each other job of the same kind in a round
 
@@ -57,6 +56,8 @@ class Options:
     seed: int
     time_limit: float  # seconds of wall clock, of which the first result may take more
     max_rounds: int | None = None  # None: as many as there is time for
+    cuts: bool = True  # look for other cuts than those of the first plan,
+    layouts: bool = True  # and for other layouts of sections; without both, only placements are searched
 
 
 Watch = Callable[[Progress, float, int], None]  # the best so far, its share of the peak, placements so far
@@ -71,8 +72,10 @@ class Search:
         self.begin = time.monotonic()
         self.fabric, self.graph, self.options, self.watch = fabric, graph, options, watch
         self.setting = Setting(fabric, options.cost, options.rules, options.seed)
+        if plan is not None:
+            check_plan(fabric, graph, plan)
         self.plan = plan or default_plan(fabric, graph, batch=options.batch)
-        self.places = near_segments(fabric, graph, self.plan, options.batch, SLACK, MAX_KINDS)
+        self.places = near_segments(fabric, graph, self.plan, options.batch, SLACK if options.cuts else -1.0, MAX_KINDS)
         self.kinds = self._first_kinds()
         self.book = Book(self.kinds)
         self.best: CompiledNetwork | None = None
@@ -91,9 +94,9 @@ class Search:
                     built = section_of(self.fabric, segment, segment.plan)
                 except DoesNotFitError:
                     continue
-                kinds[place.kind] = Kind(place.kind, segment)
+                kinds[place.kind] = Kind(place.kind, segment, segment.usual_recipe())
                 if is_first:
-                    kinds[place.kind].add([candidate_of(self.fabric, segment.usual_recipe(), built, USUAL)])
+                    kinds[place.kind].add([candidate_of(self.fabric, kinds[place.kind].usual, built)])
             kinds[place.kind].places.append(place)
         return list(kinds.values())
 
@@ -209,7 +212,7 @@ class Search:
         drawn = []
         for kind in self.kinds:
             count = FIRST_RECIPES if number == 0 else math.ceil(RECIPES * shares[kind.number])
-            recipes = self._draw(kind, count)
+            recipes = self._draw(kind, count if self.options.layouts else max(0, 1 - kind.num_asked))
             drawn += [
                 (kind, recipes[first : first + RECIPES_PER_JOB]) for first in range(0, len(recipes), RECIPES_PER_JOB)
             ]
@@ -228,16 +231,15 @@ class Search:
         return {number: value / total for number, value in cycles.items()}
 
     def _draw(self, kind: Kind, count: int) -> tuple[Recipe, ...]:
-        """Draw changes of the best recipes of a kind; the first of a kind without any is that of the rules."""
+        """Draw changes of the best recipes of a kind; the first one is that of the rules."""
         recipes = []
         parents = sorted(kind.entries, key=lambda entry: self._cycles(self.book.believed(kind, entry)))[:PARENTS]
         for _ in range(count):
             rng = np.random.default_rng([self.options.seed, kind.number, kind.num_asked])
-            usual = kind.segment.usual_recipe()
-            if kind.num_asked == 0 and not kind.entries:
-                recipes.append(usual)
+            if kind.num_asked == 0:
+                recipes.append(kind.usual)
             else:
-                parent = parents[int(rng.integers(len(parents)))].candidate.recipe if parents else usual
+                parent = parents[int(rng.integers(len(parents)))].candidate.recipe if parents else kind.usual
                 recipes.append(kind.segment.vary(parent, rng, int(rng.integers(1, MOST_CHANGES + 1))))
             kind.num_asked += 1
         return tuple(recipes)
@@ -269,7 +271,7 @@ class Search:
             mean = float(np.mean(entry.periods)) / min(entry.periods)
             spread = self.book.spread
         else:
-            mean, spread = 1.0, self.book.error
+            mean, spread = 1.0, self.book.error(kind, entry)[1]
         cycles = self._cycles(run)
         expected, deviation = mean * cycles, spread * cycles
         distance = (room - expected) / deviation
@@ -305,7 +307,8 @@ class Search:
         for section, entry in zip(lower_plan(self.fabric, self.graph, plan), entries, strict=True):
             assert entry is not None and entry.best is not None and entry.best.measurement is not None
             result = SectionResult(section, entry.best.decision, entry.best.measurement)
-            sections.append(CompiledSection(result, entry.candidate.run.cycles_per_sample))
+            predicted = entry.candidate.run.cycles_per_sample if entry.candidate.is_predicted else math.nan
+            sections.append(CompiledSection(result, predicted))
         time = time_of(self.fabric, [section.result for section in sections], self.options.batch)
         options = self.options
         return CompiledNetwork(

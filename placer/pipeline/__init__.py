@@ -1,5 +1,6 @@
 """From a workload to results: what `placer.simulate` and `placer.place` do, print and write."""
 
+from placer.pipeline.energy import ENERGY_PARTS, joules_text, network_joules, section_joules
 from placer.pipeline.network_time import (
     PARTS,
     NetworkTime,
@@ -22,6 +23,7 @@ from placer.pipeline.report import (
     write_placed,
     write_plan,
     write_simulated,
+    write_timelines,
     written_files,
 )
 from placer.pipeline.simulating import SimulateConfig, SimulatedSection, simulate_sections

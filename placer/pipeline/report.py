@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
@@ -17,12 +18,14 @@ from placer.base import Table, file_name, finite, make_folder, plain, write_atom
 from placer.decision.routing import save_decision
 from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist, full_bound
+from placer.pipeline.energy import section_joules
 from placer.pipeline.network_time import NetworkTime, time_of
 from placer.pipeline.page import placing_page, simulated_page, total_page
 from placer.pipeline.placing import INTERVAL, Judged, PlaceConfig, PlacedSection
 from placer.pipeline.simulating import SimulateConfig, SimulatedSection
 from placer.pipeline.source import Lowered, SectionResult, Source, section_stem
 from placer.pipeline.time_report import (
+    joules_to_dict,
     section_time_to_dict,
     time_chapters,
     time_facts,
@@ -33,6 +36,9 @@ from placer.pipeline.time_report import (
 from placer.show import draw_curve, draw_placement
 from placer.show.html import Chapter
 from placer.simulation import Measurement, UnitTime
+from placer.simulation.recording import MAX_SPANS, write_timeline
+
+log = logging.getLogger(__name__)
 
 RESULT_SCHEMA = 2
 NUM_STALLS = 5  # units listed in the summary
@@ -272,7 +278,20 @@ def _write_section(config: Source, result: SectionResult, page: str) -> Path:
             measurement=result.measurement, title=netlist.name,
         )  # fmt: skip
     write_atomic(f"{stem}.html", page)
+    write_timelines(config, [result])
     return stem
+
+
+def write_timelines(config: Source, results: Sequence[SectionResult]) -> None:
+    """Write the timeline of every section, if any samples are to be recorded."""
+    fabric = config.fabric
+    for result in results if config.timeline else ():
+        netlist = result.section.netlist
+        path = config.output / f"timeline.{section_stem(fabric, netlist)}.json.gz"
+        recording = write_timeline(path, fabric, netlist, result.decision, config.timeline)
+        if recording.is_cut:
+            cycles = recording.end - recording.begin
+            log.warning("%s: more to tell than %d spans, so it ends after %d cycles", path.name, MAX_SPANS, cycles)
 
 
 def _write_summary(
@@ -285,7 +304,8 @@ def _write_summary(
     told = list(sections)
     if time is not None:
         told = [
-            entry | {"time": section_time_to_dict(section)} for entry, section in zip(told, time.sections, strict=True)
+            entry | {"time": section_time_to_dict(section), "joules": joules_to_dict(section_joules(time, section))}
+            for entry, section in zip(told, time.sections, strict=True)
         ]
     summary = {
         "schema": RESULT_SCHEMA,

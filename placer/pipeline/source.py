@@ -43,6 +43,7 @@ class Source(Settings):
     batch: Count
     sample_cycles: Count
     seed: Whole
+    timeline: Whole = 0
     output: Path
 
     def check(self) -> None:

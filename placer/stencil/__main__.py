@@ -6,6 +6,7 @@ Ctrl-C ends the search: the best solution so far is written, and the exit code i
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -48,10 +49,10 @@ from placer.stencil.model import (
 from placer.stencil.search import Clock, Mapping, map_volume, warm_up
 from placer.stencil.show import draw_fabric, draw_volume, score_table, solution_page
 
-START_SECONDS = 1.5  # of Python and its imports, which count
+START_SECONDS = 2.0  # of Python and its imports, which count
 LOADING_SECONDS = 2.0  # compiled code is loaded within this; what takes longer is compiled anew
 PICTURE_SECONDS = 2.5  # to draw both pictures
-SECONDS_PER_POINT = 2.2e-7  # to write a generated problem, per lattice point
+SECONDS_PER_POINT = 1.5e-7  # to write a generated problem, per lattice point
 RESULT_SCHEMA = 2
 VOLUME_SUFFIX, FABRIC_SUFFIX, PAGE_SUFFIX = ".volume.png", ".fabric.png", ".html"
 
@@ -160,6 +161,12 @@ def main(config: DictConfig) -> None:
                 begin += _compiling_seconds()
             ending, is_asked = _ending_seconds(settings, problem), lambda: interrupt.is_asked
             clock = Clock(settings.time_limit, problem.num_pes, begin, ending, is_asked)
+            least = clock.least_limit(problem.heat.size)
+            if least > settings.time_limit:
+                console.print(
+                    f"warning: {name}: time_limit={settings.time_limit:g} is too short for this volume and fabric; "
+                    f"a first solution, checked and written, takes about {math.ceil(least)} s, and is all there will be"
+                )
             objective = make_objective(settings.objective, problem)
             mapping = map_volume(problem, clock, settings.seed, objective, progress.on_step)
             write(settings, name, problem, mapping, is_interrupted=interrupt.is_asked)

@@ -16,7 +16,7 @@ from placer.graph import MAX_ELEMENTS, Shape
 from placer.graph.importing.assembler import MAX_CONSTANTS, Constant
 from placer.graph.importing.finishing import finish
 from placer.graph.importing.network import MAX_DIMENSION, MAX_INPUTS, ImportedNetwork, is_allowed, require_agreement
-from placer.graph.importing.onnx_file import MALFORMED, attributes_of, read_model, to_array
+from placer.graph.importing.onnx_file import MALFORMED, MAX_SIZES, attributes_of, read_model, to_array
 from placer.graph.importing.onnx_operators import COMPUTABLE, ELEMENTWISE, FOLDABLE, HANDLERS
 from placer.graph.importing.views import UnsupportedError
 from placer.graph.importing.walk import MAX_COMPUTED, Node, Problem, Walk, complete
@@ -246,6 +246,8 @@ def _listed(results: Any) -> Any:
 def _folded_size(kind: str, arrays: list[NDArray[Any]], axis: int) -> int:
     """Return an upper bound on the numbers of a result."""
     sizes = [array.size for array in arrays]
+    if kind in ("Expand", "ConstantOfShape", "Reshape") and sizes[-1] > MAX_SIZES:
+        raise UnsupportedError(f"sizes of {sizes[-1]} dimensions")
     if kind in ("Expand", "ConstantOfShape"):
         wanted = [abs(int(size)) for size in arrays[-1].reshape(-1)]
         return math.prod(wanted) * (sizes[0] if kind == "Expand" else 1)

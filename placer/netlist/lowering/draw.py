@@ -32,6 +32,7 @@ from placer.netlist.plan import BufferPlan, SectionPlan, TileAxis, Tiling
 CYCLES_RANGE = (0.6, 1.7)  # cycles per sample of a random netlist over those asked for
 FILL_RANGE = (0.65, 0.95)  # share of the compute units that it may use
 OTHER_FILL_RANGE = (0.3, 1.0)  # the same for further plans of a segment
+FULL_SHARE = 0.6  # of the further plans may use all of them, as searches over plans do
 MAX_TRIES = 12  # to find one more plan of a segment
 MOST_CHANGES = 4  # of the usual recipe in one draw
 STYLES: dict[str, tuple[float, ...]] = {  # what is tried instead of the usual value, with the least and the most
@@ -49,14 +50,14 @@ STYLES: dict[str, tuple[float, ...]] = {  # what is tried instead of the usual v
 FILLS = (0.8, 0.85, 0.9, 0.95, 1.0)
 COPIES = (1, 2, 3, 4)
 PARTS = ("rows", "columns", "copies", "slots")  # of a buffer that are made more
-KNOBS = ("size", "size", "size", "copies", "fill", "buffer", "buffer", *STYLES)  # equally often
+KNOBS = ("size", "size", "size", "copies", "copies", "copies", "fill", "buffer", "buffer", *STYLES)  # equally often
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How a plan of a segment is made: what the rules are told, and what is changed of their plan."""
 
-    size: int  # of a tile, in rows, rows of pixels or heads; 1 without an axis
+    size: int  # of a tile, in rows, rows of pixels or heads; 0: a sample is the whole input
     copies: int = 1
     fill: float = 1.0
     style: Style = USUAL
@@ -92,12 +93,11 @@ class DrawnSegment:
 
     def usual_recipe(self) -> Recipe:
         """Return how the rules make a plan of the tiles that the segment's plan has."""
-        step = find_tiles(self.graph, self.groups).step
-        return Recipe(max(1, self.plan.tiling.size // step))
+        return Recipe(self.plan.tiling.size // find_tiles(self.graph, self.groups).step)
 
     def plan_by(self, fabric: Fabric, recipe: Recipe) -> SectionPlan:
         """Return the plan that a recipe makes. Raises InputError when there is none that fits."""
-        tiling = self._tiling(recipe.size)
+        tiling = Tiling() if recipe.size == 0 else find_tiles(self.graph, self.groups).tiling(recipe.size)
         if recipe.copies > 1 and (tiling.samples < recipe.copies or tiling.axis == TileAxis.NONE):
             raise InputError(f"{recipe.copies} copies for {tiling.samples} samples; allowed: as many as samples")
         plan = plan_section(fabric, self.part(tiling), recipe.fill / recipe.copies, tiling, recipe.style)
@@ -106,10 +106,6 @@ class DrawnSegment:
                 buffers = (*plan.buffers[:number], _more(plan.buffers[number], what), *plan.buffers[number + 1 :])
                 plan = replace(plan, buffers=buffers)
         return replace(plan, copies=recipe.copies)
-
-    def _tiling(self, size: int) -> Tiling:
-        """Return samples of this size; a segment whose plan has no axis has whole inputs."""
-        return Tiling() if self.plan.tiling.axis == TileAxis.NONE else find_tiles(self.graph, self.groups).tiling(size)
 
     def vary(self, recipe: Recipe, rng: np.random.Generator, changes: int) -> Recipe:
         """Return a recipe with so many random changes."""
@@ -120,8 +116,11 @@ class DrawnSegment:
     def _changed(self, recipe: Recipe, knob: str, rng: np.random.Generator) -> Recipe:
         if knob == "size":
             return replace(recipe, size=_neighbour(tile_sizes(find_tiles(self.graph, self.groups)), recipe.size, rng))
-        if knob == "copies":
-            return replace(recipe, copies=int(rng.choice(COPIES)))
+        if knob == "copies":  # of smaller tiles, so that a sample stays about as large
+            copies = int(rng.choice(COPIES))
+            sizes = tile_sizes(find_tiles(self.graph, self.groups))
+            whole = recipe.size * recipe.copies or sizes[-1]
+            return replace(recipe, copies=copies, size=min(sizes, key=lambda size: abs(size - whole // copies)))
         if knob == "fill":
             return replace(recipe, fill=float(rng.choice(FILLS)))
         if knob == "buffer":
@@ -134,7 +133,7 @@ class DrawnSegment:
 
 def _neighbour(sizes: list[int], size: int, rng: np.random.Generator) -> int:
     """Return another size, most often one of the next ones."""
-    place = int(np.searchsorted(sizes, size))
+    place = int(np.searchsorted(sizes, size)) if size else len(sizes)
     step = int(rng.choice([-2, -1, 1, 2], p=[0.15, 0.35, 0.35, 0.15]))
     return sizes[int(np.clip(place + step, 0, len(sizes) - 1))]
 
@@ -233,6 +232,6 @@ def draw_plans(
 
 def _other_plan(fabric: Fabric, segment: DrawnSegment, rng: np.random.Generator) -> SectionPlan:
     """Draw a plan of a segment. Raises InputError when it does not fit."""
-    fill = float(rng.uniform(*OTHER_FILL_RANGE))
+    fill = 1.0 if rng.random() < FULL_SHARE else float(rng.uniform(*OTHER_FILL_RANGE))
     usual = replace(segment.usual_recipe(), fill=fill)
     return segment.plan_by(fabric, segment.vary(usual, rng, int(rng.integers(0, MOST_CHANGES + 1))))

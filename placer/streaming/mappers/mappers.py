@@ -62,6 +62,8 @@ def map_program(
     """
     if options.mapper in ("exact", "hybrid", "auto"):
         import ortools.sat.python.cp_model  # noqa: F401  takes a second that is no search
+    if options.mapper in ("rl", "hybrid"):
+        import placer.streaming.rl  # noqa: F401  brings torch, which takes seconds that are no search
     began = time.monotonic()
     meaning = model.meaning_of(program) if values else None
     problem = make_problem(program, device)

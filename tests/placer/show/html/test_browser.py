@@ -19,6 +19,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
 from costmodel.evaluation.comparison import write_comparison
+from placer.base.config import run_command
+from placer.show.html import report_page
+from placer.simulate import main as simulate_main
+from tests import ROOT
 from tests.costmodel.evaluation.comparison.test_compare import cases, finished
 from tests.placer.show.html.pages import (
     hostile_page,
@@ -484,6 +488,41 @@ def test_a_comparison_opens(browser: Any, tmp_path: Path) -> None:
     assert_quiet(browser)
 
 
+@pytest.fixture(scope="module")
+def evaluation_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the evaluation that is published with the project."""
+    path = tmp_path_factory.mktemp("page") / "evaluation.html"
+    page = report_page(ROOT / "docs/results/evaluate/report.md", "Evaluation", "python -m x", {})
+    path.write_text(page.to_html(), encoding="utf-8")
+    return path
+
+
+def test_an_evaluation_has_no_markdown_and_unbroken_names(browser: Any, evaluation_file: Path) -> None:
+    open_page(browser, evaluation_file)
+    text = find(browser, "main").text
+    assert not re.search(r"\*\*|`|\]\(|^\s*[-|#] |(?<!\w)\*\w", text, re.MULTILINE)
+    assert len(find_all(browser, "main ul.list li")) > 10
+    script = """return [...document.querySelectorAll('tbody th, tbody td')].filter(cell => {
+      const words = document.createRange(); words.selectNodeContents(cell);
+      return new Set([...words.getClientRects()].map(r => Math.round(r.top))).size > 1 }).map(cell => cell.innerText)"""
+    assert browser.execute_script(script) == [], "cells in more than one line"
+    assert_quiet(browser)
+
+
+def test_the_page_of_a_network_leads_to_all_its_sections(browser: Any, tmp_path: Path) -> None:
+    sizes = ("workload=mha", "workload.rows=32", "workload.width=32", "workload.heads=2")
+    with pytest.raises(SystemExit):
+        run_command(simulate_main, "simulate", [*sizes, "fabric.columns=4", "fabric.rows=4", f"output={tmp_path}"])
+    open_page(browser, tmp_path / "total.small.html")
+    links = [link.get_attribute("href") for link in find_all(browser, "tbody a")]
+    assert len(links) > 1
+    assert find_all(browser, "img")[0].get_property("naturalWidth") > 0
+    for link in links:
+        browser.get(link)
+        assert find_all(browser, ".fabric .unit")
+    assert_quiet(browser)
+
+
 def box(page: Any, number: int) -> Any:
     return page.find_element(By.CSS_SELECTOR, f"[data-box='{number}']")
 
@@ -492,12 +531,17 @@ def box_facts(page: Any) -> str:
     return str(page.find_element(By.CSS_SELECTOR, ".boxes .facts").text)
 
 
-@pytest.fixture(params=[kernels_page, streaming_page, stencil_page])
-def mapping(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+@pytest.fixture(scope="module", params=[kernels_page, streaming_page, stencil_page])
+def mapping_file(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    path = tmp_path_factory.mktemp("page") / "mapping.html"
+    path.write_text(request.param(path.parent).to_html(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def mapping(browser: Any, mapping_file: Path) -> Iterator[Any]:
     """The page of a mapper, just opened; quiet until the end, too."""
-    path = tmp_path / "page.html"
-    path.write_text(request.param(tmp_path).to_html(), encoding="utf-8")
-    open_page(browser, path)
+    open_page(browser, mapping_file)
     yield browser
     assert browser.execute_script("return window.broken") is None
     assert_quiet(browser)
@@ -520,6 +564,40 @@ def test_pages_of_mappers_can_be_pointed_at(mapping: Any) -> None:
     mapping.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
     ActionChains(mapping).move_to_element(mapping.find_element(By.TAG_NAME, "h1")).perform()
     assert "Nothing chosen" in box_facts(mapping)
+
+
+def test_mappings_can_be_zoomed_and_saved(mapping: Any, tmp_path: Path) -> None:
+    whole = view_box(mapping)
+    find(mapping, "[data-zoom='1.5']").click()
+    assert view_box(mapping)[2] == pytest.approx(whole[2] / 1.5, rel=0.01)
+    find(mapping, "[data-zoom='0']").click()
+    picture = ElementTree.fromstring(saved(mapping, tmp_path, "svg").decode())
+    assert len(picture.findall(".//{http://www.w3.org/2000/svg}rect")) > len(find_all(mapping, ".box"))
+
+
+def test_nothing_covers_a_box_or_its_label(mapping: Any) -> None:
+    script = """const order = [...document.querySelectorAll('svg .tail, svg .box, svg .arrow, svg .label')]
+      .map(node => node.classList[0]);
+    return [order.lastIndexOf('tail') < order.indexOf('box'), order.lastIndexOf('arrow') < order.indexOf('label')]"""
+    assert mapping.execute_script(script) == [True, True]
+    covered = """return [...document.querySelectorAll('.box')].filter(box => {
+      box.scrollIntoView({block: 'center'});
+      const {x, y, width, height} = box.getBoundingClientRect();
+      return !box.contains(document.elementFromPoint(x + width / 2, y + height / 2)) }).length"""
+    assert mapping.execute_script(covered) == 0
+
+
+def test_a_floorplan_has_a_scale_and_names(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(kernels_page(tmp_path).to_html(), encoding="utf-8")
+    open_page(browser, path)
+    ramp = find(browser, ".boxes .ramp")
+    assert "Time of a kernel / the slowest 0%" in " ".join(ramp.text.split())
+    assert "linear-gradient" in find(browser, ".ramp i").value_of_css_property("background-image")
+    data = json.loads(find(browser, ".boxes script").get_attribute("textContent"))
+    drawn = browser.execute_script("return [...document.querySelectorAll('.label')].map(l => l.textContent)")
+    assert [one["label"] for one in data["boxes"]][1:] == drawn[1:], "all but the overlong one"
+    assert_quiet(browser)
 
 
 def test_keys_walk_through_pages_of_mappers(mapping: Any) -> None:
