@@ -30,13 +30,13 @@ from costmodel.dataset.store import finished_shards, put_shard, shard_bytes
 from costmodel.evaluation.comparison.methods import Placed
 from costmodel.evaluation.jobs import Outcome
 from costmodel.model import Model
-from costmodel.model.tracking import _read_note
 from costmodel.wafer import WAFER_TABLES, WaferDataset
 from costmodel.wafer.compare_jobs import Job, Result
 from costmodel.wafer.rows import rows_of
 from costmodel.wafer.samples import Found, GraphSamples
 from placer.base import InputError, read_archive
 from placer.base.config import compose_config
+from placer.base.tracking.mlflow_run import _read_note
 from placer.base.workers import jobs
 from placer.decision import load_constraints, random_sites
 from placer.decision.routing import load_decision, route, save_decision

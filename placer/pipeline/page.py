@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from placer.annealing import Round
 from placer.fabric import SiteKind
 from placer.pipeline.network_time import NetworkTime
-from placer.pipeline.placing import Judged, PlaceConfig, PlacedSection
+from placer.pipeline.placing import INTERVAL, Judged, PlaceConfig, PlacedSection
 from placer.pipeline.simulating import SimulateConfig, SimulatedSection
 from placer.pipeline.source import SectionResult, Source
 from placer.pipeline.time_report import time_chapters
@@ -100,6 +100,11 @@ def _predicted(config: PlaceConfig, placed: PlacedSection) -> Chapter:
         "Throughput is the bound over cycles per sample: 1 is the best that can be. "
         f"Predicted by the cost model {config.cost.name!r}, simulated cycle by cycle."
     )
+    if (interval := placed.result.interval) is not None:
+        low, high = interval
+        text += f" {INTERVAL:.0%} of such results lie between {low:.3f} and {high:.3f}, says the cost model."
+    if placed.remarks:
+        text += f" It is a guess, far from what the cost model has learned from: {', '.join(placed.remarks)}."
     num = len(placed.judged)
     words = f"Predicted against simulated throughput of {num} placements; table below"
     return Chapter(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.progress import track
 
 from placer.base import InputError
 from placer.decision import Decisions, check, random_sites
@@ -33,11 +31,16 @@ class SimulatedSection(SectionResult):
     beside: SectionResult | None = None
 
 
-def simulate_sections(config: SimulateConfig, sections: Sequence[Section]) -> list[SimulatedSection]:
-    """Simulate every section of the configured graph."""
+def simulate_sections(
+    config: SimulateConfig,
+    sections: Sequence[Section],
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[SimulatedSection]:
+    """Simulate every section of the configured graph; `on_progress` is told of (finished, all)."""
     _require_places(config, sections)
-    results = []
-    for section in track(sections, "simulating", disable=len(sections) == 1, transient=True):
+    results: list[SimulatedSection] = []
+    for section in sections:
+        on_progress(len(results), len(sections))
         beside = None
         if config.beside is not None:
             beside = _simulated(config, section, _load(config, config.beside, section.netlist))

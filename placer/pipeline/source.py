@@ -43,6 +43,7 @@ class Source(Settings):
     batch: Count
     sample_cycles: Count
     seed: Whole
+    timeline: Whole = 0
     output: Path
 
     def check(self) -> None:
@@ -51,10 +52,13 @@ class Source(Settings):
         if self.model is not None and self.graph is not None:
             raise InputError(f"model={self.model} and graph={self.graph}: set one of them")
 
-    def lowered(self) -> Lowered:
-        """Return the plan of the network, from its file or by rules, and what was built from it."""
+    def lowered(self, graph: DataflowGraph | None = None) -> Lowered:
+        """Return the plan of the network, from its file or by rules, and what was built from it.
+
+        A `graph` that is given takes the place of the network that the settings name.
+        """
         plan = None if self.plan is None else load_plan(self.plan)
-        graph = self.make_graph()
+        graph = graph or self.make_graph()
         if plan is None:
             plan = default_plan(self.fabric, graph, self.fill, self.batch)
         try:

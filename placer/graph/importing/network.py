@@ -49,7 +49,7 @@ class NetworkChoice:
     for each; one kind is that of all.
     """
 
-    model: str | Path | torch.nn.Module | Callable[..., Any]  # see `import_network`
+    model: str | Path | bytes | torch.nn.Module | Callable[..., Any]  # see `import_network`
     arguments: Mapping[str, Any]  # of what makes it
     input_shape: Sequence[int] | Sequence[Sequence[int]] | None  # may be None for an ONNX file that tells it
     input_kind: InputKind | Sequence[InputKind] = InputKind.NUMBERS  # an ONNX file tells it
@@ -91,7 +91,7 @@ def is_allowed(shape: Shape) -> bool:
 def import_network(choice: NetworkChoice) -> ImportedNetwork:
     """Import the graph and the weights of a network. Raises InputError that says what is wrong.
 
-    The model is the name of an ONNX file, `module:name` of a PyTorch module or of what makes one, or
+    The model is the name of an ONNX file or its content, `module:name` of a PyTorch module or of what makes one, or
     such an object itself: a module, a class or function that makes one, or a function of tensors.
     """
     shapes, model = choice.shapes(), choice.model
@@ -102,6 +102,10 @@ def import_network(choice: NetworkChoice) -> ImportedNetwork:
         if choice.arguments:
             raise InputError(f"{where}: an ONNX file takes no model_arguments")
         return import_onnx(Path(model), shapes)
+    if isinstance(model, bytes):
+        from placer.graph.importing.from_onnx import import_onnx
+
+        return import_onnx(Path("network.onnx"), shapes, model)
     if isinstance(model, Path) or (isinstance(model, str) and model.endswith(".pt")):
         raise InputError(
             f"{where}: a network to place is module:function or a file *.onnx; a cost "

@@ -127,6 +127,6 @@ def test_a_server_that_is_killed_costs_no_training(
         result = run(config)
     messages = [record.message for record in caplog.records if record.name == tracking.__name__]
     assert len(messages) == 1
-    assert messages[0].startswith("tracking ends here, training goes on: ")
+    assert messages[0].startswith("tracking ends here, the work goes on: ")
     assert Model.load(config.model_file).digest() == result.model.digest()
     assert (config.output / "checkpoints" / "last.ckpt").exists()

@@ -31,7 +31,7 @@ def run(*arguments: str) -> int:
 
 def test_a_mapping_is_written_drawn_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "new/layout.txt"
-    assert run(*QUICK, f"output={output}") == 0
+    assert run(*QUICK, f"output={output.parent}") == 0
     graph = generate("tiny")
     score = judge(graph, parse_layout(graph, output.read_text()))
     document = json.loads(output.with_suffix(".json").read_text())
@@ -121,7 +121,7 @@ def test_ctrl_c_before_the_first_layout_writes_nothing(
         ("time_limit=0", "must be more than 0"),
         ("seed=-1", "seed=-1 is out of range"),
         ("engine=fast", "engine"),
-        ("output=folder", "name a file such as layout.txt"),
+        ("output=layout.json", "such a file goes beside the layout; name a folder"),
         ("wafer_sizes=[[1]]", r"\[1\] is no \[width, height\]"),
         ("wafer_sizes=[[1,5000]]", r"is no \[width, height\] of 1 to 2048"),
         ("wafer_sizes=[]", "wafer_sizes has 0 entries"),
