@@ -18,6 +18,7 @@ from placer.base.files import (
     require_kind,
     write_atomic,
 )
+from placer.base.history import Published, read_figures, replaced, write_figures
 from placer.base.jit import generic, hot, hot_loop, inlined, internal, vectorised
 from placer.base.progress import NotedBar, StatusLine, counting_bar
 from placer.base.random import RngState, below, rng_state, uniform

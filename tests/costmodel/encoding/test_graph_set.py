@@ -178,7 +178,9 @@ def _other_code(folder: Path) -> None:
     (folder / "meta.json").write_text(json.dumps(meta | {"code": "another"}))
 
 
-@pytest.mark.parametrize("damage", [_change, _other_code, _cut, _lose, _without_meta, _half_meta, _other_meta, _no_layout])
+@pytest.mark.parametrize(
+    "damage", [_change, _other_code, _cut, _lose, _without_meta, _half_meta, _other_meta, _no_layout]
+)
 def test_a_damaged_folder_is_made_again(dataset: Dataset, tmp_path: Path, damage: object) -> None:
     first = encode_dataset(dataset, tmp_path / "one")
     encode_dataset(dataset, tmp_path / "two")
