@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dataset train model foundation-model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench quality fuzz soak lint format clean
+.PHONY: help install demo compile dataset train model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench quality fuzz soak lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ demo: $(STAMP)  ## everything at small size: simulate, judge the model in the bo
 	@echo "2/6  simulates 320 placements of 20 random netlists that no model has seen: the labels of the next step"
 	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
 	@echo "3/6  asks rules, boosting and the model in the box about them: whose ranks and figures are right?"
-	$(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
+	OMP_NUM_THREADS=1 $(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
 	@echo "4/6  places an FFN and an attention block by each of them in the same time, everything counted: what is the model worth?"
 	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
 		methods=[random,heuristic,pool,shipped,simulator_1x] limit=simulator_1x seconds=3 seeds=2 output=data/demo/compare
@@ -44,6 +44,9 @@ demo: $(STAMP)  ## everything at small size: simulate, judge the model in the bo
 	$(PYTHON) -m costmodel.train trainer=demo student.steps=0 data=data/demo/dataset cache=data/demo/encoded \
 		output=data/demo/model
 	$(PYTHON) -m costmodel.demo_report folder=data/demo
+
+compile: $(STAMP)  ## compile a whole network in a set time; ARGS="workload=bert_large workload.layers=1 time_limit=120 cost=rules|learned|simulator ..." (conf/compile.yaml)
+	$(PYTHON) -m placer.compile $(ARGS)
 
 test: $(STAMP)  ## run all tests on two cores
 	$(PYTHON) -m pytest -n 2 --dist worksteal
@@ -57,28 +60,35 @@ dataset: $(STAMP)  ## make a dataset; ARGS="size=demo|default|full|transfer seed
 train: $(STAMP)  ## train a model; ARGS="model=flow|guha|mlp split=graph fold=0 ..." (conf/train.yaml)
 	$(PYTHON) -m costmodel.train $(ARGS)
 
-model: data/model/flow.pt  ## train the default model on the default dataset: data/model/flow.pt
-
-data/dataset_default/splits.json: | $(STAMP)
-	$(PYTHON) -m costmodel.dataset
-
-data/model/flow.pt: | data/dataset_default/splits.json
-	$(PYTHON) -m costmodel.train output=data/model
+model: data/model/flow.pt  ## train the shared model anew, from its datasets on: hours, resumable; data/model/flow.pt (python -m costmodel.ship puts it into the box)
 
 data/dataset_foundation/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset size=foundation
 
-data/model_foundation/flow.pt: | data/dataset_foundation/splits.json
-	$(PYTHON) -m costmodel.train trainer=foundation loss.margin=0.05 student.netlists=100 student.steps=1500 \
-		data=data/dataset_foundation output=data/model_foundation
+data/dataset_plans/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=8
 
-foundation-model: data/model_foundation/flow.pt  ## train the model in the box anew, from its dataset on: data/model_foundation/flow.pt; python -m costmodel.ship puts it there
+data/dataset_joined/splits.json: | data/dataset_foundation/splits.json data/dataset_plans/splits.json
+	$(PYTHON) -m costmodel.join
+
+data/model_decisions/flow.pt: | data/dataset_foundation/splits.json
+	$(PYTHON) -m costmodel.train trainer=foundation loss.margin=0.05 student.netlists=100 student.steps=1500 potential.max_epochs=0 \
+		data=data/dataset_foundation output=data/model_decisions
+
+data/model/flow.pt: | data/model_decisions/flow.pt data/dataset_joined/splits.json
+	$(PYTHON) -m costmodel.potentials model_file=data/model_decisions/flow.pt output=data/model
+
+data/dataset_default/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset
+
+data/model_small/flow.pt: | data/dataset_default/splits.json
+	$(PYTHON) -m costmodel.train output=data/model_small
 
 data/test_%/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset fabric=$* size=transfer seed=5 output=data/test_$*
 
 data/test_held_out/splits.json: | $(STAMP)
-	$(PYTHON) -m costmodel.dataset size=held_out size.netlists_per_family=9 output=data/test_held_out
+	$(PYTHON) -m costmodel.dataset size=held_out size.netlists_per_family=6 output=data/test_held_out
 
 judge: data/test_small/splits.json data/test_small_v2/splits.json data/test_plasticine/splits.json data/test_held_out/splits.json  ## judge the model in the box on fabrics and netlists that it has never seen; ARGS="data=data/dataset_foundation ..." (conf/judge.yaml)
 	$(PYTHON) -m costmodel.judge $(ARGS)
@@ -86,14 +96,14 @@ judge: data/test_small/splits.json data/test_small_v2/splits.json data/test_plas
 data/model_guha/guha.pt: | data/dataset_default/splits.json
 	$(PYTHON) -m costmodel.train model=guha output=data/model_guha
 
-data/improve/model.pt: | data/model/flow.pt
+data/improve/model.pt: | data/model_small/flow.pt
 	$(PYTHON) -m costmodel.improve
 
 data/dataset_sections/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset fabric=large size=sections families=[section] seed=3
 
-data/model_large/tuned_100.pt: | data/model/flow.pt data/dataset_sections/splits.json
-	$(PYTHON) -m costmodel.adapt data=data/dataset_sections tuned=[1.0] scratch=[] rules=true seeds=[0] output=data/model_large
+data/model_large/tuned_100.pt: | data/model_small/flow.pt data/dataset_sections/splits.json
+	$(PYTHON) -m costmodel.adapt model_file=data/model_small/flow.pt data=data/dataset_sections tuned=[1.0] scratch=[] rules=true seeds=[0] output=data/model_large
 
 data/model_guha_large/tuned_100.pt: | data/model_guha/guha.pt data/dataset_sections/splits.json
 	$(PYTHON) -m costmodel.adapt data=data/dataset_sections model_file=data/model_guha/guha.pt tuned=[1.0] scratch=[] seeds=[0] output=data/model_guha_large
@@ -104,18 +114,18 @@ data/dataset_v2/splits.json: | $(STAMP)
 evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] ablations=[]" (conf/evaluate.yaml)
 	$(PYTHON) -m costmodel.evaluate $(ARGS)
 
-compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt data/model_guha_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
+compare: data/model_small/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt data/model_guha_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
 	$(PYTHON) -m costmodel.compare $(ARGS)
 
 compare-quick: $(STAMP)  ## the same with the model in the box, four netlists and a few seconds: minutes; ARGS="seconds=5 ..."
 	$(PYTHON) -m costmodel.compare unseen.netlists=1 unseen.exclude=[] models.names=[] \
 		methods=[random,heuristic,finalists,pool,shipped,simulator_1x] limit=simulator_1x seconds=2 seeds=2 output=data/compare_quick $(ARGS)
 
-adapt: data/model/flow.pt data/dataset_v2/splits.json  ## a model of small learns small_v2 from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)
+adapt: data/dataset_v2/splits.json  ## the model in the box learns a fabric, here small_v2, from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)
 	$(PYTHON) -m costmodel.adapt $(ARGS)
 	$(PYTHON) -m costmodel.compare fabric=small_v2 unseen.exclude=[data/dataset_v2] models.names=[] methods=[heuristic,old,tuned_10,retrained,simulator_1x] limit=simulator_1x output=data/compare_v2
 
-improve: data/model/flow.pt  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
+improve: data/model_small/flow.pt  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
 	$(PYTHON) -m costmodel.improve $(ARGS)
 
 streaming-bench: $(STAMP)  ## map programs to a CGRA with every mapper, about an hour; ARGS="graphs=[FOLDER] ..." (conf/streaming_bench.yaml)

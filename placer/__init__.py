@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from placer.base import InputError
     from placer.cost import CostModel
-    from placer.door import NetworkResult, Placement, Simulation, place, simulate
+    from placer.door import Compilation, NetworkResult, Placement, Simulation, compile, place, simulate
     from placer.fabric import Fabric, load_fabric
 
     LearnedCost: Any
@@ -53,6 +53,7 @@ keep_old_names()
 # Where the names of the front door live. The learned model is of another package, which this one knows by
 # name only, as conf/cost/learned.yaml does.
 _OFFERED = {
+    "Compilation": "placer.door",
     "CostModel": "placer.cost",
     "Fabric": "placer.fabric",
     "InputError": "placer.base",
@@ -62,7 +63,7 @@ _OFFERED = {
     "Simulation": "placer.door",
     "load_fabric": "placer.fabric",
 }
-_COMMANDS = ("place", "simulate")  # modules that can be called
+_COMMANDS = ("compile", "place", "simulate")  # modules that can be called
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 # A search that is long enough to be one, and the same on every machine.
 SHORT = ("max_moves=300", "pool=1", "finalists=0")
 # Training in seconds: few netlists, a small network, one epoch, nothing tracked.
-TINY_DATA = ("size=demo", "size.netlists_per_family=3", "size.decisions=4", "families=[gemm,ffn]", "workers=1")
+TINY_DATA = ("size=demo", "size.netlists_per_family=3", "size.decisions=8", "families=[gemm,ffn]", "workers=1")
 TINY_TRAINING = (
     "trainer.max_epochs=1", "trainer.threads=1", "trainer.graphs_per_batch=2", "trainer.decisions_per_graph=4",
     "trainer.validation_share=0.4",
@@ -90,7 +90,7 @@ def test_bring_my_own_cost_model() -> None:
 def test_keep_some_units_where_i_want_them(tmp_path: Path) -> None:
     free = place("gemm")
     netlist = free.sections[0].section.netlist
-    unit = next(number for number, unit in enumerate(netlist.units) if unit.op == "matmul")
+    unit = next(number for number, unit in enumerate(netlist.units) if unit.op == "linear")
     name, kind = netlist.units[unit].name, netlist.units[unit].kind
     topology = free.fabric.topology
     site = next(s for s in np.flatnonzero(topology.site_kind == kind) if s != free.sections[0].decision.sites[0, unit])

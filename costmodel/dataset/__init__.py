@@ -1,6 +1,6 @@
 """Labelled PnR decisions: generation, storage, splits; the report is a room of its own."""
 
-from costmodel.dataset.extend import extend_dataset
+from costmodel.dataset.extend import extend_dataset, join_datasets
 from costmodel.dataset.generate import label
 from costmodel.dataset.loader import Dataset, Index, Tables
 from costmodel.dataset.records import ALL, ALONE, NetlistSamples, Origin, Phase

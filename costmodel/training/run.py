@@ -17,7 +17,17 @@ from lightning.pytorch.loggers import Logger
 
 from costmodel.base import Evaluation, score_predictions
 from costmodel.dataset import SplitKind
-from costmodel.model import Labelled, Model, Prediction, Selection, log_model, open_labelled, split_validation
+from costmodel.encoding import FABRIC_FEATURES
+from costmodel.model import (
+    Labelled,
+    Model,
+    Prediction,
+    Selection,
+    log_model,
+    open_labelled,
+    open_model,
+    split_validation,
+)
 from costmodel.networks import network_config
 from costmodel.training.figures import loss_curves, predicted_and_measured
 from costmodel.training.fit import BEST_CHECKPOINT, TrainConfig, claim, fit
@@ -39,7 +49,6 @@ from placer.base import (
     write_atomic,
 )
 from placer.base.tracking import Tracker, TrackingConfig, open_tracker
-from placer.fabric import Fabric
 
 CHECKPOINTS, POTENTIAL_CHECKPOINTS = "checkpoints", "checkpoints_potential"
 CONFIG_FILE, EPOCHS_FILE, METRICS_FILE = "config.yaml", "epochs.csv", "metrics.json"
@@ -60,6 +69,7 @@ class RunConfig(Settings):
     split: Literal["all", "random", "graph", "family"]
     fold: int
     seed: Whole
+    start: str | None
     output: Path
     processes: Count
     tracking: TrackingConfig
@@ -172,18 +182,20 @@ def run(
     data = open_labelled(config.data, config.cache)
     train, test = select(data, config.split, config.fold)
     folder = config.output / CHECKPOINTS
-    claim(train, learning, config.seed, folder)
+    start = None if config.start is None else open_model(config.start)
+    claim(train, learning, config.seed, folder, start)
     tracker = open_tracker(config.tracking, config.run_name, _parameters(config, data), folder / "mlflow.json")
     log = EpochLog(config.output / EPOCHS_FILE, on_epoch)
     with tracker:
         model = fit(
-            train, learning, config.seed, folder,
+            train, learning, config.seed, folder, start=start,
             logger=EpochMetrics(tracker) if tracker.is_open else None, callbacks=[log], show_progress=show_progress,
             processes=config.processes,
         )  # fmt: skip
         model = add_potential(
-            model, train, config.cache, config.potential, config.seed, config.output / POTENTIAL_CHECKPOINTS
-        )
+            model, train, config.cache, config.potential, config.seed, config.output / POTENTIAL_CHECKPOINTS,
+            None if start is None else start.potential,
+        )  # fmt: skip
         if finish is not None:
             model = finish(model, train)
         validation = split_validation(train, config.trainer.validation_share, config.seed)[1]
@@ -262,5 +274,5 @@ def _track(tracker: Tracker, config: RunConfig, result: RunResult, data: Labelle
     tracker.log_metrics(metrics)
     files = (*config.output.glob("*.*"), config.output / CHECKPOINTS / BEST_CHECKPOINT)
     tracker.log_files(sorted(files))
-    if isinstance(data.hardware, Fabric):  # only those are served
+    if data.features is FABRIC_FEATURES:  # only those are served
         tracker.log_model(lambda run_id: log_model(run_id, config.model_file, data.folder))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -62,6 +63,15 @@ def sigma_of(cost: CostModel, netlist: Netlist, decision: Decisions) -> float | 
         return None
     log_sigma = cost.predict_with_uncertainty(netlist, decision).log_sigma
     return None if log_sigma is None else float(np.exp(log_sigma[0]))
+
+
+@runtime_checkable
+class PotentialCost(CostModel, Protocol):
+    """A cost model that also knows netlists which have not been placed."""
+
+    def potential(self, netlists: Sequence[Netlist]) -> FloatArray:
+        """Return the normalised throughput [num_netlists] that a good placement of each will reach."""
+        ...
 
 
 def ranking_model(cost: CostModel) -> CostModel:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from placer.base.config import compose_config, to_dataclass
+from placer.compile import CompileConfig
 from placer.cost import CostModel
 from placer.door.given import GivenCost, fabric_of_user, graph_of, workload_of
-from placer.door.result import Placement, Simulation
+from placer.door.result import Compilation, Placement, Simulation
 from placer.fabric import Fabric
 from placer.pipeline import (
     Lowered,
@@ -67,6 +68,33 @@ def place(
     lowered = _lowered(config, network, inputs)
     progress = SearchProgress(config.to_options(len(lowered.sections)), config.starts, quiet=True)
     return Placement(config, lowered, tuple(place_sections(config, lowered.sections, progress)))
+
+
+def compile(
+    network: Any,
+    inputs: Any = None,
+    *,
+    fabric: str | Path | Fabric = "large",
+    cost: str | CostModel = "learned",
+    seconds: float = 60.0,
+    seed: int = 0,
+    settings: Sequence[str] = (),
+) -> Compilation:
+    """Compile a whole network: search cuts, layouts and placements together, and return the fastest that was found.
+
+    What the network, its inputs, the fabric and the cost model may be is told by `placer.place`, which takes the
+    cuts and layouts of the rules and searches placements alone. `seconds` are those of the whole search, though the
+    first result may take longer; `settings` are those of conf/compile.yaml, such as ("workers=1",). Raises
+    InputError likewise.
+    """
+    given = None if isinstance(cost, str) else GivenCost(cost)
+    chosen = [f"cost={cost if given is None else given.settings}"]
+    config = _settings(CompileConfig, "compile", network, [*chosen, *settings], fabric)
+    config = replace(config, cost=given or config.cost, time_limit=seconds, seed=seed)
+    compiled = config.compiled(graph=None if workload_of(network) else graph_of(network, inputs))
+    results = tuple(section.result for section in compiled.sections)
+    lowered = Lowered(compiled.plan, tuple(result.section for result in results))
+    return Compilation(config, lowered, results, compiled)
 
 
 def simulate(

@@ -1,4 +1,4 @@
-"""What `placer.place` and `placer.simulate` return: figures, files, a page, and a picture for notebooks."""
+"""What the functions of the front door return: figures, files, a page, and a picture for notebooks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from placer.base import file_name, make_folder, write_atomic
+from placer.compile import CompileConfig, CompiledNetwork
 from placer.fabric import Fabric
 from placer.pipeline import (
     INTERVAL,
@@ -22,9 +23,11 @@ from placer.pipeline import (
     PlacedSection,
     SectionResult,
     SimulateConfig,
+    SimulatedSection,
     Source,
     placing_page,
     simulated_page,
+    time_chapters,
     time_facts,
     time_of,
     total_page,
@@ -33,7 +36,7 @@ from placer.pipeline import (
     write_simulated,
 )
 from placer.show import picture_bytes, placement_figure
-from placer.show.html import Page
+from placer.show.html import Chapter, Frame, Page, placement_sections
 
 C = TypeVar("C", bound=Source)
 R = TypeVar("R", bound=SectionResult)
@@ -74,8 +77,8 @@ class NetworkResult(ABC, Generic[C, R]):
         """Return the call that made it, for its pages."""
 
     @abstractmethod
-    def _page_of(self, section: R) -> Page:
-        """Return the page of a section."""
+    def _page_of(self, section: R, more: Sequence[Chapter] = ()) -> Page:
+        """Return the page of a section, with more chapters at its end."""
 
     @property
     def name(self) -> str:
@@ -131,7 +134,8 @@ class NetworkResult(ABC, Generic[C, R]):
         path = Path(path)
         make_folder(path.parent)
         if len(self.sections) == 1:
-            write_atomic(path, self._page_of(self.sections[0]).to_html())
+            chapters = time_chapters(self.time, self.name)
+            write_atomic(path, self._page_of(self.sections[0], chapters).to_html())
             return path
         pages = {}
         for result in self.sections:
@@ -170,21 +174,21 @@ class NetworkResult(ABC, Generic[C, R]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Simulation(NetworkResult[SimulateConfig, SectionResult]):
+class Simulation(NetworkResult[SimulateConfig, SimulatedSection]):
     """A network that was placed at random or by a file, and simulated."""
 
     def save(self, folder: str | Path) -> Path:
         config = replace(self.config, output=Path(folder))
         write_plan(config, self.lowered)
-        write_simulated(config, list(self.sections), self._command)
+        write_simulated(config, self.sections, self._command)
         return Path(folder)
 
     @property
     def _command(self) -> str:
         return f'placer.simulate(..., fabric="{self.fabric.name}", seed={self.config.seed})'
 
-    def _page_of(self, section: SectionResult) -> Page:
-        return simulated_page(self.config, section, self._command)
+    def _page_of(self, section: SimulatedSection, more: Sequence[Chapter] = ()) -> Page:
+        return simulated_page(self.config, section, self._command, more)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,5 +248,41 @@ class Placement(NetworkResult[PlaceConfig, PlacedSection]):
         config = self.config
         return f'placer.place(..., fabric="{self.fabric.name}", cost="{config.cost.name}", seed={config.seed})'
 
-    def _page_of(self, section: PlacedSection) -> Page:
-        return placing_page(self.config, section, self._command)
+    def _page_of(self, section: PlacedSection, more: Sequence[Chapter] = ()) -> Page:
+        return placing_page(self.config, section, self._command, more)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Compilation(NetworkResult[CompileConfig, SectionResult]):
+    """A network whose cuts, layouts and placements were searched together."""
+
+    compiled: CompiledNetwork  # with the course of the search
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Return whether Ctrl-C ended the search."""
+        return self.compiled.is_interrupted
+
+    def facts(self) -> dict[str, str]:
+        first = self.compiled.history[0].cycles_per_input if self.compiled.history else self.cycles
+        return super().facts() | {
+            "search": f"{self.compiled.seconds:.1f} s; {first / self.cycles:.2f} times as fast as the first result"
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        folder = Path(folder)
+        self.compiled.save(folder)
+        self.page(folder / "index.html")
+        return folder
+
+    @property
+    def _command(self) -> str:
+        config = self.config
+        return f'placer.compile(..., fabric="{self.fabric.name}", cost="{config.cost.name}", seed={config.seed})'
+
+    def _page_of(self, section: SectionResult, more: Sequence[Chapter] = ()) -> Page:
+        netlist = section.section.netlist
+        frame = Frame("compiled", section.decision)
+        chapters = placement_sections(self.fabric, netlist, section.measurement, [frame])
+        title, subtitle = f"{netlist.name} on {self.fabric.name}", f"Compiled, seed {self.config.seed}"
+        return Page(title, subtitle, self._command, asdict(self.config), [*chapters, *more])

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from placer.base import Count, DoesNotFitError, Fill, InputError, Settings, Whole
+from placer.base import Count, DoesNotFitError, Fill, InputError, Settings, Whole, file_name
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.graph import DataflowGraph, load_graph
 from placer.graph.importing import InputKind, NetworkChoice, import_network
 from placer.graph.workloads import WorkloadConfig, build, resolve
+from placer.netlist import Netlist
 from placer.netlist.lowering import Plan, Section, default_plan, is_compute, load_plan, lower_plan, macs_for_cycles
 from placer.simulation import Measurement
 
@@ -42,6 +43,7 @@ class Source(Settings):
     batch: Count
     sample_cycles: Count
     seed: Whole
+    timeline: Whole = 0
     output: Path
 
     def check(self) -> None:
@@ -91,3 +93,8 @@ class SectionResult:
     section: Section
     decision: Decisions
     measurement: Measurement
+
+
+def section_stem(fabric: Fabric, netlist: Netlist) -> str:
+    """Return how the names of all files about a section begin."""
+    return file_name(f"{netlist.name}.{fabric.name}")

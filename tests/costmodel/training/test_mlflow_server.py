@@ -21,8 +21,9 @@ import pytest
 
 from costmodel.dataset import Dataset
 from costmodel.inference import LearnedCost
-from costmodel.model import Model, tracking
+from costmodel.model import Model
 from costmodel.training import run
+from placer.base.tracking import mlflow_run as tracking
 from tests.costmodel.training.tiny import settings
 
 START_SECONDS = 240

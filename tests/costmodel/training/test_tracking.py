@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_a_run_logs_everything_and_its_model_predicts(folder: Path) -> None:
     mlflow.set_tracking_uri(config.tracking.uri)
     served = mlflow.pyfunc.load_model(f"models:/{logged.model_id}")
     assert served.metadata.signature.outputs.input_names() == ["throughput", "sigma"]
-    table = example_table(config.data, small_fabric(), num_rows=3)
+    table = example_table(config.data, num_rows=3)
     answer = served.predict(table)
     labelled = open_labelled(config.data, config.cache)
     direct = result.model.predict(Selection(labelled, np.arange(3)))
@@ -70,6 +71,9 @@ def test_a_run_logs_everything_and_its_model_predicts(folder: Path) -> None:
     np.testing.assert_allclose(answer["sigma"], np.exp(direct.log_sigma), rtol=1e-5)
     with pytest.raises(InputError, match="row 0: netlist is no complete JSON"):
         predict_table(result.model, table.assign(netlist="{"))
+    other = json.dumps(asdict(replace(small_fabric(), name="other")))
+    with pytest.raises(InputError, match="row 0: fabric 'other' is not 'small'"):
+        predict_table(result.model, table.assign(fabric=other))
 
     for uri in (f"models:/{logged.model_id}", f"runs:/{found.info.run_id}/flow.pt"):
         assert open_model(uri, config.tracking.uri).digest() == result.model.digest()
