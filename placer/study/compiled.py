@@ -164,7 +164,7 @@ def main(config: DictConfig) -> None:
     console, command = make_console(), command_line("placer.study.compiled")
     keys = list(product(settings.networks, settings.methods, settings.seeds))
     jobs = [settings.job(*key) for key in keys]
-    with counting_bar(console, "compiling") as on_progress:
+    with counting_bar("compiling") as on_progress:
         found = run_jobs(
             jobs, compile_once, settings.output / "jobs", decode=lambda values: Result(**values), workers=InTurn(),
             on_progress=on_progress,
