@@ -197,7 +197,7 @@ def _warn_of_parts(name: str, kernels: list[Kernel], edges: list[tuple[int, int]
     """Tell of kernels that no edge connects: such a graph can be mapped, but is rarely meant."""
     graph: networkx.Graph[int] = networkx.Graph(edges)
     graph.add_nodes_from(range(len(kernels)))
-    parts = [set(part) for part in networkx.connected_components(graph)]
+    parts: list[set[int]] = [set(part) for part in networkx.connected_components(graph)]
     if len(parts) == 1:
         return
     if not edges:
