@@ -37,17 +37,14 @@ from placer.annealing import BatchedSearch, Search, Start
 from placer.base import FloatArray, InputError, IntArray
 from placer.cost import CostModel, Rules
 from placer.decision import Decisions
-from placer.fabric import Fabric, fabric_of, load_fabric
+from placer.fabric import NOT_SIMULATED, Fabric, fabric_of, load_fabric
 from placer.netlist import Netlist
 
 log = logging.getLogger(__name__)
 
 # A model of one fabric learned the effect of its rates and latencies, so they must be the same again.
 # These only say how much there is of everything, or matter only to whole networks.
-_SIZES = (
-    "name", "columns", "rows", "compute_tiles", "memory_tiles", "ports_per_side", "clock_mhz", "switch_cycles",
-    "dram.channels",
-)  # fmt: skip
+_SIZES = (*NOT_SIMULATED, "columns", "rows", "compute_tiles", "memory_tiles", "ports_per_side", "dram.channels")
 
 
 class LearnedCost:
@@ -244,8 +241,10 @@ def _rates(description: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return all values but sizes, by dotted name."""
     values: dict[str, Any] = {}
     for key, value in description.items():
+        if prefix + key in _SIZES:
+            continue
         if isinstance(value, dict):
             values |= _rates(value, f"{prefix}{key}.")
-        elif prefix + key not in _SIZES:
+        else:
             values[prefix + key] = value
     return values

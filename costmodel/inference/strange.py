@@ -15,12 +15,11 @@ import torch
 from costmodel.encoding import NetlistFeatures
 from costmodel.model import Model, constants_of
 from costmodel.networks import FlowNetwork
-from placer.fabric import Fabric
+from placer.fabric import NOT_SIMULATED, Fabric
 
 FAR = 4.0  # deviations of training between its mean and that of a netlist
 SLACK = 0.1  # of a range of training, by which a constant may lie outside of it
 MAX_REMARKS = 3
-_NEVER_READ = ("clock_mhz", "switch_cycles", "area", "energy")  # by networks
 
 
 def strange_constants(model: Model, fabric: Fabric) -> list[str]:
@@ -28,7 +27,7 @@ def strange_constants(model: Model, fabric: Fabric) -> list[str]:
     ranges = model.origin["fabric"].get("ranges", {})
     remarks = []
     for name, value in constants_of(asdict(fabric)).items():
-        if name not in ranges or name.startswith(_NEVER_READ):
+        if name not in ranges or name.partition(".")[0] in NOT_SIMULATED:
             continue
         low, high = ranges[name]
         slack = SLACK * max(high - low, abs(high))

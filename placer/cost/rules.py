@@ -9,6 +9,8 @@ is relieved.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numba import njit
 
@@ -17,7 +19,9 @@ from placer.cost.cost import CostModel, ranking_model
 from placer.decision import Decisions
 from placer.decision.routing import Rules, Tables, estimate, require_routes, tables_of, usage_of
 from placer.fabric import Fabric
-from placer.netlist import Flows, Netlist, flows_of
+from placer.netlist import Flows, Netlist, flows_of, full_bound
+
+USUAL_SHARE = 0.93  # of the full bound that a short anneal reaches on sections of networks
 
 
 class HeuristicCost:
@@ -31,6 +35,10 @@ class HeuristicCost:
     def score(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Return bound / largest estimate, in (0, 1]."""
         return 1.0 / self._estimates(netlist, decisions)[0]
+
+    def potential(self, netlists: Sequence[Netlist]) -> FloatArray:
+        """Return what good placements usually reach: a little less than the full bound allows."""
+        return np.array([USUAL_SHARE * one.bound_cycles / full_bound(self.fabric, one).cycles for one in netlists])
 
     def energy(self, netlist: Netlist, decisions: Decisions) -> FloatArray:
         """Return what the annealer descends: log of the p-norm of all estimates / bound."""

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from placer.base import InputError
-from placer.fabric.fabric import ComputeSpec, DramSpec, Fabric, LinkSpec, LocalSpec, MemorySpec, OpSpec
+from placer.fabric.fabric import NOT_SIMULATED, ComputeSpec, DramSpec, Fabric, LinkSpec, LocalSpec, MemorySpec, OpSpec
 from placer.fabric.load import load_fabric
 
 HELD_OUT_SEED, HELD_OUT = 90_210, 10  # the seed of the fabrics that training never sees, and how many they are
@@ -26,14 +26,16 @@ TILES_PER_CHANNEL = 4  # tiles for each DRAM channel in the presets
 _SEED_TAG = 0xFAB  # keeps the seeds apart from those of other draws
 
 
-def draw_fabric(seed: int, index: int) -> Fabric:
-    """Draw random fabric number `index`; none is a preset under another name."""
+def draw_fabric(seed: int, index: int, least_tiles: int = 0) -> Fabric:
+    """Draw random fabric number `index` with so many tiles or more; none is a preset under another name."""
     if seed < 0 or index < 0:
         raise InputError(f"random fabric: seed={seed}, index={index}; allowed 0 or more")
+    if least_tiles > COLUMNS[1] * ROWS[1]:
+        raise InputError(f"random fabric: least_tiles={least_tiles}; allowed at most {COLUMNS[1] * ROWS[1]}")
     rng = np.random.default_rng([seed, index, _SEED_TAG])
     while True:
         fabric = _draw(f"random_{seed}_{index}", rng)
-        if _constants(fabric) not in _presets():
+        if fabric.columns * fabric.rows >= least_tiles and _constants(fabric) not in _presets():
             return fabric
 
 
@@ -48,7 +50,7 @@ def _presets() -> list[object]:
 
 
 def _constants(fabric: Fabric) -> object:
-    return {**asdict(fabric), "name": ""}
+    return {name: value for name, value in asdict(fabric).items() if name not in NOT_SIMULATED}
 
 
 def _draw(name: str, rng: np.random.Generator) -> Fabric:

@@ -3,7 +3,8 @@
 A tile holds one switch and one unit; compute and memory units alternate along rows and columns, one
 by one like a checkerboard unless the fabric says otherwise.
 DRAM ports hang on the switches of the left and right columns. Every rate, latency and size comes
-from `conf/fabric/*.yaml`; the defaults here are those of `parts/base.yaml` (a test compares them).
+from `conf/fabric/*.yaml`; the defaults here are those of `parts/base.yaml` (a test compares them),
+but area and energy, which only files state.
 `Topology` turns them into the arrays that routers and simulators use.
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from placer.base import InputError
 from placer.fabric.cores import CoreSpec, validate_cores
+from placer.fabric.physical import Area, Energy, validate_physical
 from placer.fabric.topology import SiteKind, Topology, build_topology
 
 MAX_VALUE = 4096  # of any rate, latency or size but the memory capacity
@@ -23,6 +25,8 @@ MAX_CAPACITY = 1 << 30  # bytes of a memory unit
 MAX_CLOCK_MHZ = 100_000
 MAX_SWITCH_CYCLES = 1_000_000_000
 PRODUCT = "matmul"  # name in `ops` of all matrix products
+# Fields that no simulation, plan or network reads: how a fabric is called, and what turns cycles into other units.
+NOT_SIMULATED = ("name", "clock_mhz", "switch_cycles", "area", "energy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,8 @@ class Fabric:
     dram: DramSpec = field(default_factory=DramSpec)
     ops: dict[str, OpSpec] = field(default_factory=dict)
     cores: CoreSpec | None = None  # tiles are cores that read from each other's memory; None: they are units
+    area: Area | None = None  # None: not stated
+    energy: Energy | None = None  # None: not stated
 
     def __post_init__(self) -> None:
         _validate(self)
@@ -165,6 +171,7 @@ class Fabric:
 def _validate(fabric: Fabric) -> None:
     """Raise InputError for a value that no fabric can have."""
     where = f"fabric {fabric.name!r}"
+    validate_physical(fabric.area, fabric.energy, where)
     if fabric.cores is not None:
         validate_cores(fabric.cores, fabric.columns, fabric.rows, fabric.vector_bytes, fabric.link.channels, where)
     elif fabric.num_ports_per_side == 0:

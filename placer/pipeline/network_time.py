@@ -22,7 +22,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from placer.base import BoolArray
+from placer.decision import Decisions
 from placer.fabric import Fabric, SiteKind
+from placer.graph import PRODUCT_KINDS
 from placer.netlist import Netlist, full_bound
 from placer.pipeline.source import SectionResult
 from placer.simulation import Status, find_critical
@@ -50,6 +55,11 @@ class SectionRun:
     cycles_per_sample: float  # nan if no period was found
     limit: str  # kind of the resource that is needed most, as it was placed
     is_steady: bool = True
+    # What a sample does besides, for its energy:
+    vector_cycles: int = 0  # work of compute units on operations that are no products
+    memory_bytes: int = 0  # read from memory units and written to them
+    link_bytes: int = 0  # over links between switches, once for each link
+    local_bytes: int = 0  # between units and their switches
 
     @property
     def work(self) -> int:
@@ -122,6 +132,12 @@ class NetworkTime:
         """Return the share of the peak if an input took so many cycles."""
         return self.macs_per_input / (self.fabric.peak_macs_per_cycle * cycles_per_input)
 
+    @property
+    def teraflops(self) -> float | None:
+        """Return 10^12 operations per second, two for each multiply-accumulate; None without a clock."""
+        rate = self.inputs_per_second
+        return None if rate is None else 2e-12 * self.macs_per_input * rate
+
     def part(self, name: str) -> float:
         """Return one of the `PARTS`, summed over the sections, in cycles per input."""
         return sum(float(getattr(section, name)) for section in self.sections)
@@ -136,11 +152,12 @@ def network_time(fabric: Fabric, runs: Sequence[SectionRun], batch: int) -> Netw
     """Return the time of sections that run in this order."""
     before = (None, *runs[:-1])
     return NetworkTime(
-        fabric, batch, tuple(_section_time(fabric, prior, run, batch) for prior, run in zip(before, runs, strict=True))
+        fabric, batch, tuple(section_time(fabric, prior, run, batch) for prior, run in zip(before, runs, strict=True))
     )
 
 
-def _section_time(fabric: Fabric, before: SectionRun | None, run: SectionRun, batch: int) -> SectionTime:
+def section_time(fabric: Fabric, before: SectionRun | None, run: SectionRun, batch: int) -> SectionTime:
+    """Return the time of a section that runs after another one, or first."""
     samples, repeats = run.repeats * run.samples, run.repeats
     ahead = 0.0 if before is None else _bytes_ahead(fabric, before, run, batch)
     ahead += (repeats - 1) * _bytes_ahead(fabric, run, run, batch)
@@ -196,13 +213,43 @@ def run_of(fabric: Fabric, result: SectionResult) -> SectionRun:
         cycles_per_sample=period,
         limit=kind.replace("_", " "),
         is_steady=measured.status == Status.STEADY,
+        vector_cycles=sum(unit.cycles for unit in netlist.units if unit.op not in PRODUCT_KINDS),
+        memory_bytes=memory_bytes(fabric, netlist),
+        link_bytes=link_bytes(fabric, netlist, result.decision),
+        local_bytes=local_bytes(fabric, netlist, result.decision),
     )
 
 
 def dram_bytes(fabric: Fabric, netlist: Netlist) -> int:
     """Return the bytes that a sample loads from DRAM and stores to it."""
-    is_port = [unit.kind == SiteKind.PORT for unit in netlist.units]
+    return _bytes_at(fabric, netlist, SiteKind.PORT)
+
+
+def memory_bytes(fabric: Fabric, netlist: Netlist) -> int:
+    """Return the bytes that a sample reads from memory units and writes to them."""
+    return _bytes_at(fabric, netlist, SiteKind.MEMORY)
+
+
+def _bytes_at(fabric: Fabric, netlist: Netlist, kind: SiteKind) -> int:
+    is_kind = [unit.kind == kind for unit in netlist.units]
     vectors = sum(
-        flow.tokens * (is_port[flow.source] + sum(is_port[t] for t in flow.targets)) for flow in netlist.flows
+        flow.tokens * (is_kind[flow.source] + sum(is_kind[t] for t in flow.targets)) for flow in netlist.flows
     )
     return vectors * fabric.vector_bytes
+
+
+def link_bytes(fabric: Fabric, netlist: Netlist, decision: Decisions) -> int:
+    """Return the bytes of a sample over links between switches, once for each link of a route."""
+    return _bytes_over(fabric, netlist, decision, decision.links < fabric.topology.num_mesh_links)
+
+
+def local_bytes(fabric: Fabric, netlist: Netlist, decision: Decisions) -> int:
+    """Return the bytes of a sample between units and their switches."""
+    return _bytes_over(fabric, netlist, decision, decision.links >= fabric.topology.num_mesh_links)
+
+
+def _bytes_over(fabric: Fabric, netlist: Netlist, decision: Decisions, counts: BoolArray) -> int:
+    tokens = np.array([flow.tokens for flow in netlist.flows], np.int64)
+    before = np.concatenate([[0], np.cumsum(counts)])
+    links = before[decision.route_start[0, 1:]] - before[decision.route_start[0, :-1]]
+    return int(tokens @ links) * fabric.vector_bytes

@@ -10,6 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from placer.base import Cell, Table, finite, write_atomic
+from placer.pipeline.energy import ENERGY_PARTS, joules_text, network_joules, section_joules
 from placer.pipeline.network_time import PARTS, NetworkTime, SectionTime
 from placer.show import Bar, RoofPoint, roofline_figure, save_figure, time_figure
 from placer.show.html import Chapter, Link, PageTable, Text, picture_of
@@ -37,6 +38,14 @@ EXPLANATION = (
     "Filling: the first sample until the pipeline keeps its pace. "
     "Weights: those that could not be loaded under the section before. Switching: reconfiguration."
 )
+_TOLD = (  # of a network in a JSON file, null when its time is not known
+    "cycles_per_input", "milliseconds_per_input", "inputs_per_second", "share_of_peak", "teraflops", "joules_per_input",
+)  # fmt: skip
+ENERGY_EXPLANATION = (
+    "By the energy table of the fabric, which is stated and not measured. Compute: multiply-accumulates and other "
+    "operations. Memory: bytes read and written. Links: bytes from switch to switch, and between units and switches. "
+    "DRAM: loads, stores and weights. Static: what the fabric takes while it works or waits."
+)
 
 
 def time_facts(time: NetworkTime) -> dict[str, str]:
@@ -47,11 +56,31 @@ def time_facts(time: NetworkTime) -> dict[str, str]:
         facts["time per input"] = (
             f"{milliseconds:,.4g} ms at {time.fabric.clock_mhz} MHz ({rate:,.1f} inputs per second)"
         )
-    facts["share of MAC peak"] = f"{time.share_of_peak:.1%}"
+    flops = time.teraflops
+    of_flops = "" if flops is None else f" ({flops:,.3g} TFLOP/s, two for each multiply-accumulate)"
+    facts["share of MAC peak"] = f"{time.share_of_peak:.1%}{of_flops}"
     facts["where the time goes"] = ", ".join(
         f"{PART_NAMES[part]} {time.part(part) / time.cycles_per_input:.1%}" for part in PARTS
     )
+    held_up = _congestion(time)
+    if held_up:
+        facts["most needed in congestion"] = held_up
+    joules = network_joules(time)
+    if joules is not None and rate is not None:
+        total = sum(joules.values())
+        facts["energy per input"] = f"{joules_text(total)} by the fabric's table ({total * rate:,.3g} W)"
+        facts["where the energy goes"] = ", ".join(f"{part} {value / total:.1%}" for part, value in joules.items())
     return facts
+
+
+def _congestion(time: NetworkTime) -> str:
+    """Return the share of the time that congestion costs, by the resource that is needed most."""
+    shares: dict[str, float] = {}
+    for section in time.sections:
+        name = RESOURCE_NAMES.get(section.run.limit, section.run.limit)
+        shares[name] = shares.get(name, 0.0) + section.congestion / time.cycles_per_input
+    often = sorted(shares.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {share:.1%}" for name, share in often if share >= 0.0005)
 
 
 def time_table(time: NetworkTime) -> Table:
@@ -69,8 +98,13 @@ def _shares(section: SectionTime) -> list[str]:
 
 def values_table(time: NetworkTime) -> Table:
     """Return every value of each section, for a CSV file: the data of both pictures."""
-    rows = list(map(section_values, time.sections))
+    rows = [section_values(section) | _joules_values(time, section) for section in time.sections]
     return Table(["section", *rows[0]], [[number, *row.values()] for number, row in enumerate(rows)], name="time")
+
+
+def _joules_values(time: NetworkTime, section: SectionTime) -> dict[str, Cell]:
+    joules = section_joules(time, section) or {}
+    return {f"{part.lower()}_joules_per_input": value for part, value in joules.items()}
 
 
 def section_values(section: SectionTime) -> dict[str, Cell]:
@@ -89,16 +123,25 @@ def section_values(section: SectionTime) -> dict[str, Cell]:
 def time_to_dict(time: NetworkTime | None) -> dict[str, Any]:
     """Return the time for a JSON file; without one, because sections are missing, all is null."""
     if time is None:
-        return dict.fromkeys(("cycles_per_input", "milliseconds_per_input", "inputs_per_second", "share_of_peak"))
-    milliseconds, rate = time.milliseconds_per_input, time.inputs_per_second
+        return dict.fromkeys(_TOLD)
+    milliseconds, rate, flops = time.milliseconds_per_input, time.inputs_per_second, time.teraflops
+    joules = network_joules(time)
     return {
         "batch": time.batch,
         "cycles_per_input": finite(time.cycles_per_input),
         "milliseconds_per_input": None if milliseconds is None else finite(milliseconds),
         "inputs_per_second": None if rate is None else finite(rate),
         "share_of_peak": finite(time.share_of_peak),
+        "teraflops": None if flops is None else finite(flops),
+        "joules_per_input": None if joules is None else finite(sum(joules.values())),
         "time": {part: finite(time.part(part)) for part in PARTS},
+        "joules": joules_to_dict(joules),
     }
+
+
+def joules_to_dict(joules: dict[str, float] | None) -> dict[str, float | None] | None:
+    """Return where the energy goes, in joules per input, for a JSON file."""
+    return None if joules is None else {part.lower(): finite(value) for part, value in joules.items()}
 
 
 def section_time_to_dict(section: SectionTime) -> dict[str, float | None]:
@@ -107,7 +150,7 @@ def section_time_to_dict(section: SectionTime) -> dict[str, float | None]:
 
 
 def time_figures(time: NetworkTime, name: str) -> dict[str, Figure]:
-    """Return the pictures of a network by the name of their file: bars by section, and roofline."""
+    """Return the pictures of a network by the name of their file: bars of time and energy, and roofline."""
     milliseconds = time.milliseconds_per_input
     of_time = "" if milliseconds is None else f", {milliseconds:,.3g} ms"
     title = f"{name}: {time.cycles_per_input:,.0f} cycles{of_time} per input, {time.share_of_peak:.0%} of the MAC peak"
@@ -117,13 +160,26 @@ def time_figures(time: NetworkTime, name: str) -> dict[str, Figure]:
     ]
     points = [_point(number, section) for number, section in enumerate(time.sections)]
     fabric = time.fabric
-    return {
+    figures = {
         "time": time_figure(bars, list(PART_NAMES.values()), title, f"cycles per input, batch of {time.batch}"),
         "roofline": roofline_figure(
             points, fabric.peak_macs_per_cycle, fabric.dram_bytes_per_cycle,
             f"{name}: sections under the roofs of {fabric.name}, batch of {time.batch}",
         ),
     }  # fmt: skip
+    joules = network_joules(time)
+    if joules is not None:
+        figures["energy"] = _energy_figure(time, name, sum(joules.values()))
+    return figures
+
+
+def _energy_figure(time: NetworkTime, name: str, total: float) -> Figure:
+    bars = []
+    for number, section in enumerate(time.sections):
+        joules = section_joules(time, section) or {}
+        bars.append(Bar(_label(number, section), tuple(1e6 * joules[part] for part in ENERGY_PARTS)))
+    title = f"{name}: {joules_text(total)} per input by the table of {time.fabric.name}"
+    return time_figure(bars, ENERGY_PARTS, title, f"µJ per input, batch of {time.batch}")
 
 
 def _label(number: int, section: SectionTime) -> str:
@@ -159,11 +215,26 @@ def time_chapters(time: NetworkTime, name: str, pages: Mapping[str, str] | None 
     roof = picture_of(
         figures["roofline"], "Sections under the roofs of compute and DRAM; the table below tells the same"
     )
-    return [
+    chapters = [
         Chapter("The whole time", [PageTable("The network", ["", "value"], facts), Text(EXPLANATION), bars]),
         Chapter("Sections", [_sections(time, pages or {})]),
         Chapter("Roofline", [roof, _roofline(time)]),
     ]
+    if "energy" in figures:
+        picture = picture_of(figures["energy"], "Energy by section, by where it goes; the table below tells the same")
+        chapters.append(Chapter("Energy", [Text(ENERGY_EXPLANATION), picture, _energy(time)]))
+    return chapters
+
+
+def _energy(time: NetworkTime) -> PageTable:
+    header = ["section", "ops", "per input", *ENERGY_PARTS]
+    rows = []
+    for number, section in enumerate(time.sections):
+        joules = section_joules(time, section) or {}
+        total = sum(joules.values())
+        shares = [f"{value / total:.1%}" for value in joules.values()]
+        rows.append([str(number), _label(number, section).partition(": ")[2], joules_text(total), *shares])
+    return PageTable("Energy of the sections", header, rows)
 
 
 def _sections(time: NetworkTime, pages: Mapping[str, str]) -> PageTable:
@@ -198,7 +269,7 @@ def _roofline(time: NetworkTime) -> PageTable:
 
 
 def write_time(folder: Path, stem: str, time: NetworkTime, name: str) -> None:
-    """Write both pictures and their values: `<kind>.<stem>.png`, `.svg` and `time.<stem>.csv`."""
+    """Write the pictures and their values: `<kind>.<stem>.png`, `.svg` and `time.<stem>.csv`."""
     write_atomic(folder / f"time.{stem}.csv", values_table(time).csv())
     for kind, figure in time_figures(time, name).items():
         for suffix in ("png", "svg"):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from placer.base import Count, InputError, Settings, make_folder, plain, read_text, require_folder, write_atomic
-from placer.base.workers.tasks import ExecutorKind, run_tasks
+from placer.base.workers.tasks import Crew, ExecutorKind, open_crew, run_tasks
 
 
 class Job(Protocol):
@@ -44,13 +44,15 @@ class Workers(Settings):
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
         """Yield (task index, result) of every task, as they finish; see `run_tasks`."""
-        return run_tasks(
-            function,
-            tasks,
-            kind=self.executor,
-            workers=len(os.sched_getaffinity(0)) if self.workers is None else self.workers,
-            ray_address=self.ray_address,
-        )
+        return run_tasks(function, tasks, kind=self.executor, workers=self._at_once, ray_address=self.ray_address)
+
+    def crew(self, function: Callable[[Any], Any]) -> Crew:
+        """Return workers for several rounds of tasks."""
+        return open_crew(function, kind=self.executor, workers=self._at_once, ray_address=self.ray_address)
+
+    @property
+    def _at_once(self) -> int:
+        return len(os.sched_getaffinity(0)) if self.workers is None else self.workers
 
 
 ONE_WORKER = Workers()

@@ -12,9 +12,11 @@ tells the parent which worker died, and a worker that its parent is gone.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +24,7 @@ from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from placer.base.workers.attempt import SINGLE_THREADED, Failure, FailureLog, as_failure, attempt
 
@@ -100,9 +102,10 @@ class _Pool:
             self.workers.append(worker)  # first, so that an interrupted start is cleaned up too
             worker.start()
 
-    def answers(self) -> list[_Worker]:
-        """Wait until workers have something to say (or died), and return those."""
-        ready = set(wait([worker.pipe for worker in self.workers]))
+    def answers(self, until: float) -> list[_Worker]:
+        """Wait until workers have something to say (or died), and return those; none if it is too late."""
+        left = None if math.isinf(until) else max(0.0, until - time.monotonic())
+        ready = set(wait([worker.pipe for worker in self.workers], left))
         return [worker for worker in self.workers if worker.pipe in ready]
 
     def discard(self, worker: _Worker) -> str:
@@ -110,9 +113,56 @@ class _Pool:
         self.workers.remove(worker)
         return worker.stop()
 
+    def give_up(self) -> None:
+        """End the workers that are at work, and keep those that are not."""
+        for worker in [worker for worker in self.workers if worker.task_index is not None]:
+            self.discard(worker)
+
     def stop(self) -> None:
         while self.workers:
             self.workers.pop().stop()
+
+
+class LocalCrew:
+    """Processes that stay for several rounds of tasks; use as a context."""
+
+    def __init__(self, function: Callable[[Any], Any], workers: int) -> None:
+        self._pool = _Pool(function, workers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.stop()
+
+    def run(
+        self, tasks: Sequence[Any], until: float = math.inf, has_last_words: bool = False
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (task index, result) of every task; see `run_tasks`.
+
+        When `time.monotonic()` has passed `until`, what is under way is given up without a word.
+        """
+        log, pool = FailureLog(tasks), self._pool
+        pending = deque(range(len(tasks)))
+        try:
+            while True:
+                if log.must_stop:
+                    pending.clear()
+                pool.hand_out(pending, tasks)
+                if not pending and not pool.is_busy:
+                    break
+                answers = pool.answers(until)
+                if not answers:
+                    return
+                for worker in answers:
+                    yield from _take_answer(worker, pool, pending, log)
+        except KeyboardInterrupt:
+            if has_last_words:
+                yield from _last_words(pool)
+            raise
+        finally:
+            pool.give_up()
+        log.raise_if_any()
 
 
 def run_local(
@@ -124,25 +174,8 @@ def run_local(
     function returns in spite of it is yielded, then the generator raises it too. A second Ctrl-C
     ends the workers at once.
     """
-    log = FailureLog(tasks)
-    pool = _Pool(function, workers)
-    pending = deque(range(len(tasks)))
-    try:
-        while True:
-            if log.must_stop:
-                pending.clear()
-            pool.hand_out(pending, tasks)
-            if not pending and not pool.is_busy:
-                break
-            for worker in pool.answers():
-                yield from _take_answer(worker, pool, pending, log)
-    except KeyboardInterrupt:
-        if has_last_words:
-            yield from _last_words(pool)
-        raise
-    finally:
-        pool.stop()
-    log.raise_if_any()
+    with LocalCrew(function, workers) as crew:
+        yield from crew.run(tasks, has_last_words=has_last_words)
 
 
 def _take_answer(worker: _Worker, pool: _Pool, pending: deque[int], log: FailureLog) -> Iterator[tuple[int, Any]]:

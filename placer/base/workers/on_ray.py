@@ -6,12 +6,14 @@ Ray's authentication is left as it is set. The nodes of a cluster need this proj
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before the import: no statistics leave the machine
 
@@ -28,8 +30,27 @@ _PER_WORKER = 2  # tasks under way for each, so that no CPU waits for the next o
 _CONNECT_SECONDS = 10.0
 
 
+class RayCrew:
+    """A connection that stays for several rounds of tasks; use as a context."""
+
+    def __init__(self, function: Callable[[Any], Any], workers: int, address: str | None) -> None:
+        self._function, self._workers = function, workers
+        self._open = _connection(address, workers)
+
+    def __enter__(self) -> Self:
+        self._open.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    def run(self, tasks: Sequence[Any], until: float = math.inf) -> Iterator[tuple[int, Any]]:
+        """Yield (task index, result) of every task; after `until` those under way are given up."""
+        return run_on_ray(self._function, tasks, self._workers, None, until)
+
+
 def run_on_ray(
-    function: Callable[[T], R], tasks: Sequence[T], workers: int, address: str | None
+    function: Callable[[T], R], tasks: Sequence[T], workers: int, address: str | None, until: float = math.inf
 ) -> Iterator[tuple[int, R]]:
     """Yield (task index, result) of every task; see `run_tasks`.
 
@@ -48,7 +69,10 @@ def run_on_ray(
                 while pending and not log.must_stop and len(under_way) < _PER_WORKER * workers:
                     index = pending.popleft()
                     under_way[remote.remote(function, tasks[index])] = index
-                finished, _ = ray.wait(list(under_way), num_returns=1)
+                left = None if math.isinf(until) else max(0.0, until - time.monotonic())
+                finished, _ = ray.wait(list(under_way), num_returns=1, timeout=left)
+                if not finished:
+                    return
                 for reference in finished:
                     yield from _take_answer(reference, under_way, log)
         finally:

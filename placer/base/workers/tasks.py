@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from placer.base import InputError
-from placer.base.workers.local import run_local
+from placer.base.workers.local import LocalCrew, run_local
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,6 +35,40 @@ class ExecutorKind(Enum):
 
     LOCAL = "local"  # processes of this machine
     RAY = "ray"  # a Ray cluster: the one at `ray_address`, or one started for the run
+
+
+class Crew(Protocol):
+    """Workers that stay for several rounds of tasks; use as a context."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: Any) -> None: ...
+
+    def run(self, tasks: Sequence[Any], until: float = ...) -> Iterator[tuple[int, Any]]:
+        """Yield (task index, result) of every task, as `run_tasks` does.
+
+        When `time.monotonic()` has passed `until`, what is under way is given up without a word.
+        """
+        ...
+
+
+def open_crew(
+    function: Callable[[Any], Any], *, kind: ExecutorKind, workers: int, ray_address: str | None = None
+) -> Crew:
+    """Return workers for several rounds of tasks. Raises InputError for bad arguments, as `run_tasks` does."""
+    _require(kind, workers, ray_address)
+    if kind is ExecutorKind.LOCAL:
+        return LocalCrew(function, workers)
+    from placer.base.workers.on_ray import RayCrew
+
+    return RayCrew(function, workers, ray_address)
+
+
+def _require(kind: ExecutorKind, workers: int, ray_address: str | None) -> None:
+    if workers < 1:
+        raise InputError(f"workers: {workers}; must be at least 1")
+    if kind is ExecutorKind.LOCAL and ray_address is not None:
+        raise InputError(f"ray_address: {ray_address!r} with executor 'local'; leave it out or use 'ray'")
 
 
 def run_tasks(
@@ -51,11 +85,8 @@ def run_tasks(
     Raises InputError at once for bad arguments; WorkerCrashError, TaskFailedError and InputError
     at the end as the module says.
     """
-    if workers < 1:
-        raise InputError(f"workers: {workers}; must be at least 1")
+    _require(kind, workers, ray_address)
     if kind is ExecutorKind.LOCAL:
-        if ray_address is not None:
-            raise InputError(f"ray_address: {ray_address!r} with executor 'local'; leave it out or use 'ray'")
         return run_local(function, tasks, workers)
     from placer.base.workers.on_ray import run_on_ray  # ray takes a second to import
 

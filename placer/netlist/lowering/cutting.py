@@ -7,7 +7,7 @@ slower, for a batch of inputs; plus switching, loading of weights and filling (d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -15,10 +15,10 @@ from placer.base import DoesNotFitError
 from placer.fabric import Fabric, SiteKind
 from placer.graph import DataflowGraph, OpAttributes, OpKind
 from placer.netlist.lowering.groups import Group, stored
-from placer.netlist.lowering.rules import CALM_RATES, balance_groups, compute_budget
+from placer.netlist.lowering.rules import balance_groups, compute_budget
 from placer.netlist.lowering.slicing import WEIGHT_SHARE, weight_bytes
 from placer.netlist.lowering.tiling import Tiles, find_tiles, load_shape, stored_readers, tiled_size, views_below
-from placer.netlist.lowering.work import GroupSize, size_of
+from placer.netlist.lowering.work import USUAL, GroupSize, size_of
 from placer.netlist.plan import TileAxis, Tiling
 
 DEFAULT_BATCH = 32  # inputs that pass a section before the next one is switched to
@@ -29,6 +29,7 @@ MAX_GROUPS = 24  # of one section
 TILES = (8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256)  # rows of a sample that are tried
 BANDS = (1, 2, 3, 4, 5, 7, 8, 10, 14, 16, 19, 28, 38, 56)  # rows of pixels that are tried
 FILL_STAGES = 0.75  # of a period that a sample spends in each stage while the pipeline fills
+CALM = USUAL._replace(flow_rate=0.5)  # where samples are chosen: with larger ones flows can be slower
 LAST_RESORT = 1e15  # cycles of a section that is not known to fit
 
 
@@ -66,20 +67,48 @@ class Cutter:
         self._best: dict[Key, tuple[float, Tiling] | None] = {}
         self.refused: set[Key] = set()
 
+    def tiling(self, start: int, end: int) -> Tiling:
+        """Return the best tiling of a segment that can be a section."""
+        found = self._time(start, end)
+        assert found is not None
+        return found[1]
+
+    def _ending(self, end: int) -> Iterator[tuple[int, float]]:
+        """Yield where sections that end here may begin, and their times."""
+        weights = 0
+        for start in range(end - 1, max(-1, end - MAX_GROUPS - 1), -1):
+            weights += self.facts[start].weight_bytes
+            if end - start > 1 and weights > WEIGHT_SHARE * self.room:
+                break
+            found = self._time(start, end)
+            if found is not None:
+                yield start, found[0]
+
+    def near_best(self, slack: float) -> list[tuple[float, int, int]]:
+        """Return the time of the network, with begin and end, of each section that is in a good cut, best first.
+
+        The cut around it takes at most 1 + `slack` of the least time.
+        """
+        number = len(self.groups)
+        times = [(start, end, time) for end in range(1, number + 1) for start, time in self._ending(end)]
+        before, behind = [0.0] + [inf] * number, [inf] * number + [0.0]
+        for start, end, time in times:  # ends rise
+            before[end] = min(before[end], before[start] + time)
+        for start, end, time in reversed(times):
+            behind[start] = min(behind[start], time + behind[end])
+        most = (1 + slack) * before[-1]
+        found = [(before[start] + time + behind[end], start, end) for start, end, time in times]
+        return sorted(one for one in found if one[0] <= most)
+
     def find_segments(self) -> list[Segment]:
         """Return the fastest way to cut; no segment of several groups is one of those refused."""
         times = [0.0]  # of the best cut of the first 0, 1, 2, ... groups
         begins: list[int] = []
         for end in range(1, len(self.groups) + 1):
             best, begin = inf, end - 1
-            weights = 0
-            for start in range(end - 1, max(-1, end - MAX_GROUPS - 1), -1):
-                weights += self.facts[start].weight_bytes
-                if end - start > 1 and weights > WEIGHT_SHARE * self.room:
-                    break
-                found = self._time(start, end)
-                if found is not None and times[start] + found[0] < best:
-                    best, begin = times[start] + found[0], start
+            for start, time in self._ending(end):
+                if times[start] + time < best:
+                    best, begin = times[start] + time, start
             times.append(best)
             begins.append(begin)
         segments: list[Segment] = []
@@ -105,7 +134,7 @@ class Cutter:
     def _best_tiling(self, start: int, end: int, key: Key) -> tuple[float, Tiling] | None:
         groups = tuple(self.groups[start:end])
         tiles = find_tiles(self.graph, groups)
-        sizes = _sizes(tiles)
+        sizes = tile_sizes(tiles)
         best: tuple[float, Tiling] | None = None
         for size in sizes:
             tiling = tiles.tiling(size)
@@ -131,7 +160,7 @@ class Cutter:
         sizes = [tiled_size(fact.size, group, tiles, tiling) for fact, group in zip(facts, groups, strict=True)]
         moved = self._moved(start, end, tiles, tiling)
         try:
-            pace, plans = balance_groups(self.fabric, sizes, self.budget, moved, CALM_RATES)
+            pace, plans = balance_groups(self.fabric, sizes, self.budget, moved, CALM)
         except DoesNotFitError:
             return inf, inf
         stages, held = self._storage(start, end, tiles, tiling, [plan.inner for plan in plans])
@@ -183,7 +212,7 @@ class Cutter:
         return max(written.values()), held * self.fabric.element_bytes
 
 
-def _sizes(tiles: Tiles) -> list[int]:
+def tile_sizes(tiles: Tiles) -> list[int]:
     """Return the sizes of a tile that are tried, in rows, rows of pixels or heads; smallest first."""
     if tiles.axis == TileAxis.NONE:
         return [1]

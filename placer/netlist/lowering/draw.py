@@ -19,18 +19,49 @@ from placer.fabric import Fabric
 from placer.graph import DataflowGraph
 from placer.graph.workloads import FAMILIES, FamilySpec, build, sample_network, sample_spec
 from placer.netlist import Netlist
+from placer.netlist.lowering.cutting import tile_sizes
 from placer.netlist.lowering.groups import Group, form_groups
 from placer.netlist.lowering.lower import lower
 from placer.netlist.lowering.rules import macs_for_cycles, plan_section
-from placer.netlist.lowering.sections import default_plan
+from placer.netlist.lowering.sections import NearSegment, default_plan
 from placer.netlist.lowering.slicing import sliced
 from placer.netlist.lowering.tiling import find_tiles, section_graph, stored_readers
+from placer.netlist.lowering.work import USUAL, Style
 from placer.netlist.plan import BufferPlan, SectionPlan, TileAxis, Tiling
 
 CYCLES_RANGE = (0.6, 1.7)  # cycles per sample of a random netlist over those asked for
 FILL_RANGE = (0.65, 0.95)  # share of the compute units that it may use
 OTHER_FILL_RANGE = (0.3, 1.0)  # the same for further plans of a segment
+FULL_SHARE = 0.6  # of the further plans may use all of them, as searches over plans do
 MAX_TRIES = 12  # to find one more plan of a segment
+MOST_CHANGES = 4  # of the usual recipe in one draw
+STYLES: dict[str, tuple[float, ...]] = {  # what is tried instead of the usual value, with the least and the most
+    "flow_rate": (0.4, 0.5, 0.6, 0.75, 0.9, 1.0),
+    "port_share": (0.25, 0.35, 0.5, 0.65, 0.8, 0.95),
+    "flow_share": (0.15, 0.25, 0.35, 0.5, 0.7),
+    "reach_share": (0.3, 0.4, 0.5, 0.7, 0.9),
+    "extra_slots": (0, 1, 2, 3),
+    "max_inner": (1, 2, 3, 4, 6, 8),
+    "inner_cost": (0.0, 0.001, 0.01, 0.03),
+    "rate_cost": (0.0, 0.3, 0.7, 1.5),
+    "traffic_cost": (0.0, 0.03, 0.1, 0.3, 1.0),
+    "vector_slack": (1.0, 1.1, 1.25, 1.5, 2.0),
+}
+FILLS = (0.8, 0.85, 0.9, 0.95, 1.0)
+COPIES = (1, 2, 3, 4)
+PARTS = ("rows", "columns", "copies", "slots")  # of a buffer that are made more
+KNOBS = ("size", "size", "size", "copies", "copies", "copies", "fill", "buffer", "buffer", *STYLES)  # equally often
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a plan of a segment is made: what the rules are told, and what is changed of their plan."""
+
+    size: int  # of a tile, in rows, rows of pixels or heads; 0: a sample is the whole input
+    copies: int = 1
+    fill: float = 1.0
+    style: Style = USUAL
+    more: tuple[tuple[int, str], ...] = ()  # number of a buffer, and what of it is doubled; one slot is added
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +90,67 @@ class DrawnSegment:
     def part(self, sample: Tiling) -> DataflowGraph:
         """Return the graph of one sample."""
         return section_graph(self.graph, self.groups, sample, stored_readers(self.graph), self.graph.name)
+
+    def usual_recipe(self) -> Recipe:
+        """Return how the rules make a plan of the tiles that the segment's plan has."""
+        return Recipe(self.plan.tiling.size // find_tiles(self.graph, self.groups).step)
+
+    def plan_by(self, fabric: Fabric, recipe: Recipe) -> SectionPlan:
+        """Return the plan that a recipe makes. Raises InputError when there is none that fits."""
+        tiling = Tiling() if recipe.size == 0 else find_tiles(self.graph, self.groups).tiling(recipe.size)
+        if recipe.copies > 1 and (tiling.samples < recipe.copies or tiling.axis == TileAxis.NONE):
+            raise InputError(f"{recipe.copies} copies for {tiling.samples} samples; allowed: as many as samples")
+        plan = plan_section(fabric, self.part(tiling), recipe.fill / recipe.copies, tiling, recipe.style)
+        for number, what in recipe.more:
+            if number < len(plan.buffers):
+                buffers = (*plan.buffers[:number], _more(plan.buffers[number], what), *plan.buffers[number + 1 :])
+                plan = replace(plan, buffers=buffers)
+        return replace(plan, copies=recipe.copies)
+
+    def vary(self, recipe: Recipe, rng: np.random.Generator, changes: int) -> Recipe:
+        """Return a recipe with so many random changes."""
+        for _ in range(changes):
+            recipe = self._changed(recipe, str(rng.choice(KNOBS)), rng)
+        return recipe
+
+    def _changed(self, recipe: Recipe, knob: str, rng: np.random.Generator) -> Recipe:
+        if knob == "size":
+            return replace(recipe, size=_neighbour(tile_sizes(find_tiles(self.graph, self.groups)), recipe.size, rng))
+        if knob == "copies":  # of smaller tiles, so that a sample stays about as large
+            copies = int(rng.choice(COPIES))
+            sizes = tile_sizes(find_tiles(self.graph, self.groups))
+            whole = recipe.size * recipe.copies or sizes[-1]
+            return replace(recipe, copies=copies, size=min(sizes, key=lambda size: abs(size - whole // copies)))
+        if knob == "fill":
+            return replace(recipe, fill=float(rng.choice(FILLS)))
+        if knob == "buffer":
+            number = int(rng.integers(len(self.plan.buffers)))
+            return replace(recipe, more=(*recipe.more, (number, str(rng.choice(PARTS)))))
+        value = rng.choice(STYLES[knob])
+        kind = type(getattr(USUAL, knob))
+        return replace(recipe, style=recipe.style._replace(**{knob: kind(value)}))
+
+
+def _neighbour(sizes: list[int], size: int, rng: np.random.Generator) -> int:
+    """Return another size, most often one of the next ones."""
+    place = int(np.searchsorted(sizes, size)) if size else len(sizes)
+    step = int(rng.choice([-2, -1, 1, 2], p=[0.15, 0.35, 0.35, 0.15]))
+    return sizes[int(np.clip(place + step, 0, len(sizes) - 1))]
+
+
+def _more(buffer: BufferPlan, what: str) -> BufferPlan:
+    """Return a buffer with twice as many rows, columns or copies, or one more slot."""
+    value = getattr(buffer, what)
+    return replace(buffer, **{what: value + 1 if what == "slots" else 2 * value})
+
+
+def segment_of(fabric: Fabric, near: NearSegment, layout: SectionPlan | None = None) -> DrawnSegment:
+    """Return a segment of a network; without a layout, by rules. Raises DoesNotFitError when that does not fit."""
+    groups = tuple(form_groups(near.graph))
+    if layout is None:
+        part = section_graph(near.graph, groups, near.tiling, stored_readers(near.graph), near.graph.name)
+        layout = plan_section(fabric, part, tiling=near.tiling)
+    return DrawnSegment(near.graph, groups, layout, {})
 
 
 def draw_spec(fabric: Fabric, family: str, sample_cycles: int, rng: np.random.Generator) -> tuple[FamilySpec, float]:
@@ -140,25 +232,6 @@ def draw_plans(
 
 def _other_plan(fabric: Fabric, segment: DrawnSegment, rng: np.random.Generator) -> SectionPlan:
     """Draw a plan of a segment. Raises InputError when it does not fit."""
-    tiles, usual = find_tiles(segment.graph, segment.groups), segment.plan.tiling
-    tiling, copies = usual, 1
-    if usual.axis != TileAxis.NONE:
-        size = usual.size // tiles.step
-        size = int(np.clip(round(size * rng.choice([0.5, 1, 1, 2])), 1, tiles.extent))
-        tiling = tiles.tiling(size)
-        copies = int(rng.choice([1, 1, 1, 2])) if tiling.samples > 1 else 1
-    fill = float(rng.uniform(*OTHER_FILL_RANGE)) / copies
-    plan = plan_section(fabric, segment.part(tiling), fill, tiling)
-    if rng.random() < 0.5:
-        chosen = int(rng.integers(len(plan.buffers)))
-        plan = replace(
-            plan, buffers=(*plan.buffers[:chosen], _cut(plan.buffers[chosen], rng), *plan.buffers[chosen + 1 :])
-        )
-    return replace(plan, copies=copies)
-
-
-def _cut(buffer: BufferPlan, rng: np.random.Generator) -> BufferPlan:
-    """Return a buffer with twice as many rows, columns or copies, or one more slot."""
-    name = str(rng.choice(["rows", "columns", "copies", "slots"]))
-    value = getattr(buffer, name)
-    return replace(buffer, **{name: value + 1 if name == "slots" else 2 * value})
+    fill = 1.0 if rng.random() < FULL_SHARE else float(rng.uniform(*OTHER_FILL_RANGE))
+    usual = replace(segment.usual_recipe(), fill=fill)
+    return segment.plan_by(fabric, segment.vary(usual, rng, int(rng.integers(0, MOST_CHANGES + 1))))

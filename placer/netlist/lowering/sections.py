@@ -20,7 +20,7 @@ from placer.netlist.lowering.lower import lower
 from placer.netlist.lowering.rules import DEFAULT_FILL, plan_section
 from placer.netlist.lowering.slicing import Slices, choose_slices, sliced, unsliced
 from placer.netlist.lowering.tiling import section_graph, stored_readers
-from placer.netlist.plan import Cut, Plan, SectionPlan, fabric_key, graph_fingerprint
+from placer.netlist.plan import Cut, Plan, SectionPlan, Tiling, fabric_key, graph_fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -166,6 +166,50 @@ class _Drawer:
         return self._known[segment.key]
 
 
+@dataclass(frozen=True, slots=True)
+class NearSegment:
+    """Consecutive groups that are a section in a good cut of a network, standing alone."""
+
+    start: int  # number of its first group,
+    end: int  # and of the one behind its last
+    names: tuple[str, ...]  # of what its groups make
+    graph: DataflowGraph  # of the whole input
+    tiling: Tiling  # by rules
+    kind: int  # equal for segments that are alike
+
+
+def near_segments(
+    fabric: Fabric, graph: DataflowGraph, plan: Plan, batch: int, slack: float, most: int
+) -> list[NearSegment]:
+    """Return the sections of a plan, then others in cuts at most 1 + `slack` slower by rules, best first.
+
+    There are at most `most` kinds of others.
+    """
+    work = sliced(graph, plan.slices)
+    groups = form_groups(work)
+    position = {group.output: number for number, group in enumerate(groups)}
+    cutter = Cutter(fabric, work, groups, DEFAULT_FILL, batch)
+    tilings: dict[tuple[int, int], Tiling] = {}
+    for number, cut in enumerate(plan.sections):
+        start, end = position[cut.groups[0]], position[cut.groups[-1]] + 1
+        if tuple(group.output for group in groups[start:end]) != cut.groups:
+            raise InputError(f"section {number} of the plan makes groups of ops that do not follow each other")
+        tilings[start, end] = plan.layouts[cut.layout].tiling
+    for _, start, end in cutter.near_best(slack):
+        tilings.setdefault((start, end), cutter.tiling(start, end))
+    kinds: dict[object, int] = {}
+    found = []
+    for number, ((start, end), tiling) in enumerate(tilings.items()):
+        part = tuple(groups[start:end])
+        alone = section_graph(work, part, Tiling(), cutter.readers, graph.name)
+        kind = _nameless(alone)
+        if kind not in kinds and number >= len(plan.sections) and len(kinds) >= most + len(plan.layouts):
+            continue
+        names = tuple(group.output for group in part)
+        found.append(NearSegment(start, end, names, alone, tiling, kinds.setdefault(kind, len(kinds))))
+    return found
+
+
 def _nameless(graph: DataflowGraph) -> object:
     """Return what a graph computes, without names: equal for sections that are alike."""
     number = {op.name: k for k, op in enumerate(graph.ops)}
@@ -181,7 +225,6 @@ def lower_plan(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> tuple[Sectio
     check_plan(fabric, graph, plan)
     work = sliced(graph, plan.slices)
     groups = {group.output: group for group in form_groups(work)}
-    readers = stored_readers(work)
     sections: dict[object, Section] = {}
     for cut in plan.sections:
         part = tuple(groups[name] for name in cut.groups)
@@ -190,23 +233,18 @@ def lower_plan(fabric: Fabric, graph: DataflowGraph, plan: Plan) -> tuple[Sectio
         if known is not None:
             sections[cut.layout] = replace(known, repeats=known.repeats + 1)
             continue
-        sections[cut.layout] = _section(fabric, work, part, layout, readers, f"{graph.name}.{len(sections)}")
+        sections[cut.layout] = build_section(fabric, work, part, layout, f"{graph.name}.{len(sections)}")
     if len(plan.sections) == 1 and len(sections) == 1:
         (only,) = sections.values()
         return (replace(only, netlist=replace(only.netlist, name=graph.name)),)
     return tuple(sections.values())
 
 
-def _section(
-    fabric: Fabric,
-    graph: DataflowGraph,
-    groups: tuple[Group, ...],
-    plan: SectionPlan,
-    readers: dict[str, frozenset[str]],
-    name: str,
+def build_section(
+    fabric: Fabric, graph: DataflowGraph, groups: tuple[Group, ...], plan: SectionPlan, name: str
 ) -> Section:
-    """Lower one section."""
-    part = section_graph(graph, groups, plan.sample, readers, name)
+    """Lower some groups of a graph as one section. Raises InputError for a plan that is not theirs or does not fit."""
+    part = section_graph(graph, groups, plan.sample, stored_readers(graph), name)
     netlist = lower(fabric, part, plan)
     weights = sum(unit.bytes for unit in netlist.units if unit.op == "weights")
     room = fabric.num_sites(SiteKind.MEMORY) * fabric.memory.capacity_bytes

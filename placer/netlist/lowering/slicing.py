@@ -12,7 +12,7 @@ from placer.graph import DataflowGraph, Op, OpAttributes, OpKind
 from placer.netlist.lowering.groups import Group, form_groups
 from placer.netlist.lowering.regions import split
 from placer.netlist.lowering.rules import group_options
-from placer.netlist.lowering.work import rates_of, size_of
+from placer.netlist.lowering.work import USUAL, rates_of, size_of
 
 Slices = tuple[tuple[str, int], ...]
 
@@ -50,7 +50,10 @@ def _time(fabric: Fabric, graph: DataflowGraph, group: Group, number: int) -> fl
     size, units = size_of(fabric, graph, group), fabric.num_sites(SiteKind.COMPUTE)
     columns = max(end - start for start, end in split(size.columns, number, fabric.elements_per_vector))
     options = group_options(
-        rates_of(fabric), size._replace(columns=columns, rows=min(size.rows, TILE_ROWS)), units, 1.0
+        rates_of(fabric),
+        size._replace(columns=columns, rows=min(size.rows, TILE_ROWS)),
+        units,
+        USUAL._replace(flow_rate=1.0),
     )
     return number * options.paces[-1]
 

@@ -26,12 +26,25 @@ from placer.netlist.plan import GroupPlan
 PACE_LOSS = 0.03  # of the pace that may be given up for less traffic
 MAX_PORTS = 80  # read ports over which an operand is taken to be spread,
 GRADIENT_PORTS = 24  # and one of a weight gradient, which is a small tile that passes often
-MAX_INNER = 8  # most parts of a sum: each hands its partial sums to the next one
-VECTOR_SLACK = 1.25  # how much faster than needed groups that make no products are, if units are left
-INNER_COST = 0.001  # relative time that one more part of a sum is taken to cost
 COLUMN_COST = 0.02  # relative time that one more column part of an op on vectors is taken to cost
-RATE_COST = 0.7  # relative time that a vector per cycle beyond those of whole register blocks is taken to cost
-TRAFFIC_COST = 0.1  # cycles of all units that reading a vector and a step of its way count as
+
+
+class Style(NamedTuple):
+    """What the rules weigh when they lay out a section. These values are good on the whole; a search may try others."""
+
+    flow_rate: float = 0.75  # vectors per cycle that a flow may need; more only if most units would be left
+    port_share: float = 0.5  # of the pace that the port of a buffer may be needed for
+    flow_share: float = 0.35  # vectors per cycle that a flow into or out of a buffer may need,
+    reach_share: float = 0.5  # and of the rate that its window allows over the way to its targets
+    extra_slots: int = 1  # more than the stages ask for, where there is room: parts need not march in step
+    max_inner: int = 8  # most parts of a sum: each hands its partial sums to the next one
+    inner_cost: float = 0.001  # relative time that one more part of a sum is taken to cost
+    rate_cost: float = 0.7  # relative time of a vector per cycle beyond those of whole register blocks
+    traffic_cost: float = 0.1  # cycles of all units that reading a vector and a step of its way count as
+    vector_slack: float = 1.25  # how much faster than needed groups without products are, if units are left
+
+
+USUAL = Style()
 
 
 class GroupSize(NamedTuple):
@@ -128,7 +141,7 @@ def work_of(rates: Rates, size: GroupSize, heads: int, rows: int, columns: int, 
 
 
 @njit(cache=True)
-def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tuple[LongArray, FloatArray]:
+def _best_cuts(rates: Rates, size: GroupSize, most: int, style: Style) -> tuple[LongArray, FloatArray]:
     """Return for each number of parts up to `most` the best cut [most + 1, 4] and its pace, inf if none."""
     cuts = np.ones((most + 1, 4), np.int64)
     paces = np.full(most + 1, np.inf)
@@ -138,7 +151,7 @@ def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tu
     inner_vectors = max(1, -(-size.inner // rates.per_vector))
     most_rows = min(size.rows, most) if size.can_split_rows else 1
     most_columns = min(column_vectors, most) if size.can_split_columns else 1
-    most_inner = min(inner_vectors, MAX_INNER) if size.can_split_inner else 1
+    most_inner = min(inner_vectors, style.max_inner) if size.can_split_inner else 1
     for heads in range(1, min(size.heads, most) + 1):
         for rows in range(1, min(most_rows, most // heads) + 1):
             for columns in range(1, min(most_columns, most // (heads * rows)) + 1):
@@ -152,7 +165,7 @@ def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tu
                         min(size.inner, -(-inner_vectors // inner) * rates.per_vector),
                     )
                     busiest = max(work.left_vectors, work.right_vectors, work.output_vectors)
-                    pace = max(float(work.cycles), busiest / flow_rate)
+                    pace = max(float(work.cycles), busiest / style.flow_rate)
                     number = heads * rows * columns * inner
                     # Every distinct operand is read once and travels to all parts that share it.
                     left = work.left_vectors * size.left_cycles * heads * rows * inner
@@ -160,8 +173,8 @@ def _best_cuts(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> tu
                     trips = left * (1 + math.sqrt(columns)) + right * (1 + math.sqrt(rows))
                     pace = max(pace, left / size.ports, 0 if size.has_weights else right / size.ports)
                     rate = (work.left_vectors + work.right_vectors) / work.cycles
-                    hurry = RATE_COST * max(0.0, rate - rates.fair_rate)
-                    score = pace * (1 + INNER_COST * (inner - 1) + hurry) + TRAFFIC_COST * trips / number
+                    hurry = style.rate_cost * max(0.0, rate - rates.fair_rate)
+                    score = pace * (1 + style.inner_cost * (inner - 1) + hurry) + style.traffic_cost * trips / number
                     if not size.is_product:  # ops on whole rows then share fewer buffers with it
                         score = pace * (1 + COLUMN_COST * (columns - 1))
                     if pace < least[number]:
@@ -191,9 +204,9 @@ class Options:
         return bisect_left(self._rising, -pace)
 
 
-def options_of(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> Options:
+def options_of(rates: Rates, size: GroupSize, most: int, style: Style) -> Options:
     """Return the options of a group of this size with up to `most` units."""
-    cuts, paces = _best_cuts(rates, size, most, flow_rate)
+    cuts, paces = _best_cuts(rates, size, most, style)
     units: list[int] = []
     kept: list[float] = []
     for number in range(1, most + 1):
@@ -204,11 +217,12 @@ def options_of(rates: Rates, size: GroupSize, most: int, flow_rate: float) -> Op
     return Options(units, kept, plans, size.is_product, [-pace for pace in kept])
 
 
-def balance(options: Sequence[Options], budget: int, least: float) -> tuple[float, list[GroupPlan]]:
+def balance(options: Sequence[Options], budget: int, least: float, slack: float) -> tuple[float, list[GroupPlan]]:
     """Share `budget` units so that the slowest group is as fast as can be: its pace, and all cuts.
 
     All groups work at the same time on different samples, so the slowest sets the pace. A pace below
-    `least` is of no use: units that would bring it stay free. Each group must have a unit.
+    `least` is of no use: units that would bring it stay free. Each group must have a unit. Groups
+    that make no products are `slack` times as fast as needed, if units are left.
     """
     paces = sorted({pace for option in options for pace in option.paces})
     low, high = 0, len(paces) - 1  # the slowest pace needs one unit for each group
@@ -226,7 +240,7 @@ def balance(options: Sequence[Options], budget: int, least: float) -> tuple[floa
     chosen = [option.first(pace) for option in options]
     left = budget - sum(option.units[k] for option, k in zip(options, chosen, strict=True))
     for number, option in enumerate(options):
-        faster = min(option.first(pace / VECTOR_SLACK), len(option.units) - 1)
+        faster = min(option.first(pace / slack), len(option.units) - 1)
         more = option.units[faster] - option.units[chosen[number]]
         if not option.is_product and more <= left:
             chosen[number], left = faster, left - more

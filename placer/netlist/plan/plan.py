@@ -15,11 +15,10 @@ from enum import StrEnum
 from typing import Any
 
 from placer.base import InputError
-from placer.fabric import Fabric
+from placer.fabric import NOT_SIMULATED, Fabric
 from placer.graph import DataflowGraph, to_json
 
 SCHEMA_VERSION = 1
-_NOT_HARDWARE = ("name", "clock_mhz", "switch_cycles")  # of a fabric: nothing in a plan depends on them
 
 
 class TileAxis(StrEnum):
@@ -166,7 +165,7 @@ def graph_fingerprint(graph: DataflowGraph) -> str:
 def fabric_key(fabric: Fabric) -> str:
     """Return the name of a fabric with a hash of its hardware; a plan carries it."""
     values = asdict(fabric).items()
-    hardware = {name: value for name, value in values if name not in _NOT_HARDWARE and value is not None}
+    hardware = {name: value for name, value in values if name not in NOT_SIMULATED and value is not None}
     text = json.dumps(hardware, sort_keys=True)
     return f"{fabric.name}:{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 

@@ -139,7 +139,7 @@ def test_what_was_not_measured_is_null_and_can_be_drawn() -> None:
     told = json.dumps(time_to_dict(time), allow_nan=False)
     assert json.loads(told)["cycles_per_input"] is None
     assert time.sections[2].weight_bytes_ahead == 0
-    assert set(time_figures(time, "n")) == {"time", "roofline"}
+    assert set(time_figures(time, "n")) == {"time", "roofline", "energy"}
 
 
 def test_dram_traffic_is_that_of_loads_and_stores() -> None:
@@ -163,6 +163,11 @@ def test_dram_traffic_is_that_of_loads_and_stores() -> None:
 def test_the_largest_part_is_what_limits(changes: dict[str, Any], limit: str) -> None:
     time = network_time(SMALL, [run_with(**changes)], 10)
     assert limit_of(time.sections[0]) == limit
+
+
+def test_congestion_is_told_by_resource() -> None:
+    runs = [run_with(limit="link"), run_with(limit="read port", samples=12), run_with(cycles_per_sample=90.0)]
+    assert time_facts(network_time(SMALL, runs, 10**6))["most needed in congestion"] == "read ports 6.1%, links 2.0%"
 
 
 def small_network() -> tuple[Fabric, NetworkTime]:
@@ -193,4 +198,5 @@ def test_the_time_of_simulated_sections(tmp_path: Path) -> None:
     assert len(values_table(time).rows) == len(time.sections)
     assert {path.name for path in tmp_path.iterdir()} == {
         "time.small.csv", "time.small.png", "time.small.svg", "roofline.small.png", "roofline.small.svg",
+        "energy.small.png", "energy.small.svg",
     }  # fmt: skip

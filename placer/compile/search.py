@@ -1,0 +1,331 @@
+"""The search: draft, verify, learn, until the time is over.
+
+1. The plan by rules is placed and simulated: the first result, which only a faster one replaces.
+2. Every round, workers judge new plans of the segments that matter, and place and simulate the plans
+   from which most is to be expected.
+3. What was measured corrects what is expected of other plans, and the best way through the network is
+   found again: over what was measured, which is the result so far, and over what is believed.
+
+How much a placement can gain, on average, is its *expected improvement*: how far the network would get
+below the best time so far, if the time of the segment is as uncertain as expectations have proved to be.
+A round has the same jobs for any number of workers.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from placer.base import DoesNotFitError, InputError
+from placer.base.workers import Crew, WorkerCrashError, Workers
+from placer.compile.book import Book, Entry, Kind
+from placer.compile.compiled import CompiledNetwork, CompiledSection, Progress
+from placer.compile.draft import Draft, best_draft
+from placer.compile.jobs import Candidate, EstimateJob, Job, Placed, PlaceJob, Setting, candidate_of, do, section_of
+from placer.cost import CostChoice, Rules
+from placer.fabric import Fabric
+from placer.graph import DataflowGraph
+from placer.netlist.lowering import Cut, Plan, Recipe, check_plan, default_plan, lower_plan, near_segments, segment_of
+from placer.pipeline import SectionResult, SectionRun, section_time, time_of
+
+log = logging.getLogger(__name__)
+
+SLACK = 0.04  # how much slower by rules a cut may be than the best one to be looked at
+MAX_KINDS = 48  # segments that are looked at beyond those of the first plan
+PLACE_JOBS = 8  # of a round
+FIRST_RECIPES = 6  # drawn for every kind at first,
+RECIPES = 48  # and for all kinds together in each round
+RECIPES_PER_JOB = 8
+PARENTS = 3  # best plans of a kind that new recipes are changes of
+MOST_CHANGES = 3  # of a recipe in one draw
+CROWDING = 0.7  # of an expected improvement that is left for each other job of the same kind in a round
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a network is compiled."""
+
+    cost: CostChoice
+    rules: Rules
+    batch: int
+    seed: int
+    time_limit: float  # seconds of wall clock, of which the first result may take more
+    max_rounds: int | None = None  # None: as many as there is time for
+    cuts: bool = True  # look for other cuts than those of the first plan,
+    layouts: bool = True  # and for other layouts of sections; without both, only placements are searched
+
+
+Watch = Callable[[Progress, float, int], None]  # the best so far, its share of the peak, placements so far
+
+
+class Search:
+    """The state of one compilation; `run` does it."""
+
+    def __init__(
+        self, fabric: Fabric, graph: DataflowGraph, plan: Plan | None, options: Options, watch: Watch | None = None
+    ) -> None:
+        self.begin = time.monotonic()
+        self.fabric, self.graph, self.options, self.watch = fabric, graph, options, watch
+        self.setting = Setting(fabric, options.cost, options.rules, options.seed)
+        if plan is not None:
+            check_plan(fabric, graph, plan)
+        self.plan = plan or default_plan(fabric, graph, batch=options.batch)
+        self.places = near_segments(fabric, graph, self.plan, options.batch, SLACK if options.cuts else -1.0, MAX_KINDS)
+        self.kinds = self._first_kinds()
+        self.book = Book(self.kinds)
+        self.best: CompiledNetwork | None = None
+        self.history: list[Progress] = []
+        self.num_placed = 0
+
+    def _first_kinds(self) -> list[Kind]:
+        """Return all kinds of segments; those of the first plan have its layouts."""
+        kinds: dict[int, Kind] = {}
+        for number, place in enumerate(self.places):
+            is_first = number < len(self.plan.sections)
+            if place.kind not in kinds:
+                layout = self.plan.layouts[self.plan.sections[number].layout] if is_first else None
+                try:
+                    segment = segment_of(self.fabric, place, layout)
+                    built = section_of(self.fabric, segment, segment.plan)
+                except DoesNotFitError:
+                    continue
+                kinds[place.kind] = Kind(place.kind, segment, segment.usual_recipe())
+                if is_first:
+                    kinds[place.kind].add([candidate_of(self.fabric, kinds[place.kind].usual, built)])
+            kinds[place.kind].places.append(place)
+        return list(kinds.values())
+
+    def run(self, workers: Workers) -> CompiledNetwork:
+        """Compile until the time is over, or as many rounds as asked for; Ctrl-C ends it with the best so far.
+
+        Raises KeyboardInterrupt when there is no result yet.
+        """
+        is_interrupted = False
+        try:
+            with workers.crew(do) as crew:
+                self._begin(crew)
+                rounds = 0
+                while self._seconds_left > 0 and rounds != self.options.max_rounds:
+                    self._round(crew, rounds)
+                    rounds += 1
+        except KeyboardInterrupt:
+            if self.best is None:
+                raise
+            is_interrupted = True
+        assert self.best is not None
+        seconds = time.monotonic() - self.begin
+        return replace(self.best, seconds=seconds, history=tuple(self.history), is_interrupted=is_interrupted)
+
+    @property
+    def _until(self) -> float:
+        return self.begin + self.options.time_limit
+
+    @property
+    def _seconds_left(self) -> float:
+        return self._until - time.monotonic()
+
+    def _begin(self, crew: Crew) -> None:
+        """Place the first plan, whatever time that takes."""
+        first = [(kind, kind.entries[0]) for kind in self.kinds if kind.entries]
+        self._do(crew, [], [(kind, entry, math.inf) for kind, entry in first], math.inf)
+        if self.best is None:
+            names = [kind.places[0].names[0] for kind, entry in first if entry.run is None]
+            raise InputError(f"no placement of the section of {names[0]!r} reached a steady state; use another seed")
+
+    def _round(self, crew: Crew, number: int) -> None:
+        draft = self._draft()
+        self._do(crew, self._new_recipes(draft, number), self._choose(draft), self._until)
+
+    def _do(
+        self,
+        crew: Crew,
+        drawn: list[tuple[Kind, tuple[Recipe, ...]]],
+        chosen: list[tuple[Kind, Entry, float]],
+        until: float,
+    ) -> None:
+        """Have all jobs done, and take what came out in their order."""
+        jobs: list[Job] = []
+        for kind, entry, limit in chosen:
+            number = (kind.number, kind.entries.index(entry), entry.num_begun)
+            jobs.append(PlaceJob(self.setting, kind.segment, entry.candidate.plan, number, limit))
+            entry.num_begun += 1
+        jobs += [EstimateJob(self.setting, kind.segment, recipes) for kind, recipes in drawn]
+        done: dict[int, list[Candidate] | Placed] = {}
+        try:
+            for index, result in crew.run(jobs, until):
+                done[index] = result
+        except WorkerCrashError as error:
+            log.warning("%s", error)
+        finally:
+            for index in sorted(done):
+                self._take(done[index], chosen, drawn, index)
+            self.book.update()
+            self._look_for_better()
+
+    def _take(
+        self,
+        result: list[Candidate] | Placed,
+        chosen: list[tuple[Kind, Entry, float]],
+        drawn: list[tuple[Kind, tuple[Recipe, ...]]],
+        index: int,
+    ) -> None:
+        if isinstance(result, Placed):
+            chosen[index][1].add(result)
+            self.num_placed += 1
+        else:
+            drawn[index - len(chosen)][0].add(result)
+
+    def _draft(self) -> Draft:
+        """Return the best way over what is believed."""
+        return best_draft(self.fabric, self.places, self._of_places(self._believed), self.options.batch)
+
+    def _of_places(self, tell: Callable[[Kind], SectionRun | None]) -> list[SectionRun | None]:
+        runs = {kind.number: tell(kind) for kind in self.kinds}
+        return [runs.get(place.kind) for place in self.places]
+
+    def _believed(self, kind: Kind) -> SectionRun | None:
+        runs = [self.book.believed(kind, entry) for entry in kind.entries]
+        return min(runs, key=self._cycles, default=None)
+
+    def _measured(self, kind: Kind) -> SectionRun | None:
+        entry = self._fastest(kind)
+        return None if entry is None else entry.run
+
+    def _fastest(self, kind: Kind) -> Entry | None:
+        """Return the plan of a kind that was measured to be the fastest."""
+        known = [(entry, entry.run) for entry in kind.entries if entry.run is not None]
+        return min(known, key=lambda one: self._cycles(one[1]), default=(None, None))[0]
+
+    def _cycles(self, run: SectionRun) -> float:
+        """Return the cycles per input of a segment without its weights, which depend on the one before."""
+        found = section_time(self.fabric, None, run, self.options.batch)
+        return found.cycles_per_input - found.weights
+
+    def _new_recipes(self, draft: Draft, number: int) -> list[tuple[Kind, tuple[Recipe, ...]]]:
+        """Draw recipes: some for every kind at first, then in proportion to the time that a kind takes."""
+        shares = self._shares(draft)
+        drawn = []
+        for kind in self.kinds:
+            count = FIRST_RECIPES if number == 0 else math.ceil(RECIPES * shares[kind.number])
+            recipes = self._draw(kind, count if self.options.layouts else max(0, 1 - kind.num_asked))
+            drawn += [
+                (kind, recipes[first : first + RECIPES_PER_JOB]) for first in range(0, len(recipes), RECIPES_PER_JOB)
+            ]
+        return drawn
+
+    def _shares(self, draft: Draft) -> dict[int, float]:
+        """Return the share of the time that each kind has on the best way; 0 for those that are not on it."""
+        cycles = dict.fromkeys((kind.number for kind in self.kinds), 0.0)
+        believed = {kind.number: self._believed(kind) for kind in self.kinds}
+        for place in draft.path:
+            number = self.places[place].kind
+            run = believed[number]
+            assert run is not None
+            cycles[number] += self._cycles(run)
+        total = sum(cycles.values())
+        return {number: value / total for number, value in cycles.items()}
+
+    def _draw(self, kind: Kind, count: int) -> tuple[Recipe, ...]:
+        """Draw changes of the best recipes of a kind; the first one is that of the rules."""
+        recipes = []
+        parents = sorted(kind.entries, key=lambda entry: self._cycles(self.book.believed(kind, entry)))[:PARENTS]
+        for _ in range(count):
+            rng = np.random.default_rng([self.options.seed, kind.number, kind.num_asked])
+            if kind.num_asked == 0:
+                recipes.append(kind.usual)
+            else:
+                parent = parents[int(rng.integers(len(parents)))].candidate.recipe if parents else kind.usual
+                recipes.append(kind.segment.vary(parent, rng, int(rng.integers(1, MOST_CHANGES + 1))))
+            kind.num_asked += 1
+        return tuple(recipes)
+
+    def _choose(self, draft: Draft) -> list[tuple[Kind, Entry, float]]:
+        """Choose what to place: the largest expected improvement per second, with the period that would be of use."""
+        assert self.best is not None
+        found = []
+        for kind in self.kinds:
+            runs = [number for number, place in enumerate(self.places) if place.kind == kind.number]
+            through = min(draft.through[number] for number in runs)
+            node = self._believed(kind)
+            if node is None or not math.isfinite(through):
+                continue
+            room = (self._best_cycles - through) / len(kind.places) + self._cycles(node)  # cycles to stay below
+            of_kind = [(*self._improvement(kind, entry, room), entry) for entry in kind.entries]
+            of_kind.sort(key=lambda one: -one[0])
+            found += [
+                (CROWDING**rank * gain * len(kind.places), kind, entry, limit)
+                for rank, (gain, limit, entry) in enumerate(of_kind)
+            ]
+        found.sort(key=lambda one: -one[0])
+        return [(kind, entry, limit) for gain, kind, entry, limit in found[:PLACE_JOBS] if gain > 0]
+
+    def _improvement(self, kind: Kind, entry: Entry, room: float) -> tuple[float, float]:
+        """Return the expected cycles below `room` per second of one more placement, and the period that reaches it."""
+        run = self.book.believed(kind, entry)
+        if entry.periods:  # another anneal of the same plan
+            mean = float(np.mean(entry.periods)) / min(entry.periods)
+            spread = self.book.spread
+        else:
+            mean, spread = 1.0, self.book.error(kind, entry)[1]
+        cycles = self._cycles(run)
+        expected, deviation = mean * cycles, spread * cycles
+        distance = (room - expected) / deviation
+        density = math.exp(-(distance**2) / 2) / math.sqrt(2 * math.pi)
+        below = (1 + math.erf(distance / math.sqrt(2))) / 2
+        gain = deviation * (distance * below + density)
+        seconds = 0.5 + 4e-6 * entry.candidate.units * entry.candidate.flows
+        return gain / seconds, run.cycles_per_sample * room / cycles
+
+    def _look_for_better(self) -> None:
+        """Find the best way over what was measured; if it is faster than the best so far, it takes its place."""
+        runs = self._of_places(self._measured)
+        draft = best_draft(self.fabric, self.places, runs, self.options.batch)
+        if not draft.path:
+            return
+        self._best_cycles = draft.cycles
+        found = self._assemble(draft.path)
+        if self.best is None or found.cycles_per_input < self.best.cycles_per_input:
+            self.best = found
+            self.history.append(Progress(time.monotonic() - self.begin, found.cycles_per_input))
+            if self.watch is not None:
+                self.watch(self.history[-1], found.share_of_peak, self.num_placed)
+
+    def _assemble(self, path: Sequence[int]) -> CompiledNetwork:
+        """Build the network of a way; the checkers look at all of it."""
+        kinds = {kind.number: kind for kind in self.kinds}
+        order = list(dict.fromkeys(self.places[number].kind for number in path))
+        entries = [self._fastest(kinds[number]) for number in order]
+        cuts = tuple(Cut(self.places[n].names, order.index(self.places[n].kind)) for n in path)
+        layouts = tuple(entry.candidate.plan for entry in entries if entry is not None)
+        plan = replace(self.plan, layouts=layouts, sections=cuts)
+        sections = []
+        for section, entry in zip(lower_plan(self.fabric, self.graph, plan), entries, strict=True):
+            assert entry is not None and entry.best is not None and entry.best.measurement is not None
+            result = SectionResult(section, entry.best.decision, entry.best.measurement)
+            sections.append(CompiledSection(result, entry.candidate.predicted_cycles))
+        time = time_of(self.fabric, [section.result for section in sections], self.options.batch)
+        options = self.options
+        return CompiledNetwork(
+            self.fabric, self.graph, plan, tuple(sections), time, options.cost.name, options.seed, 0.0, ()
+        )
+
+
+def compile_network(
+    fabric: Fabric,
+    graph: DataflowGraph,
+    options: Options,
+    workers: Workers,
+    plan: Plan | None = None,
+    watch: Watch | None = None,
+) -> CompiledNetwork:
+    """Return the fastest compiled network that is found in the time; `plan` is where the search begins.
+
+    Raises DoesNotFitError when the network does not fit, and KeyboardInterrupt after Ctrl-C before
+    there is a result; later, what was found is returned. `watch` is told whenever the best gets better.
+    """
+    return Search(fabric, graph, plan, options, watch).run(workers)
