@@ -1,16 +1,18 @@
 # `make` lists the targets. The first target that needs it creates the environment in .venv.
 
 BASE_PYTHON ?= $(shell command -v python3.11 || echo python3)
+# Where torch is taken from; empty: from where pip takes everything (docs/install.md).
+TORCH_INDEX ?=
 PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo compile dataset train model foundation-model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
+.PHONY: help install demo compile dataset train model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench quality fuzz soak lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(STAMP)  ## create .venv with Python 3.11 and install everything into it
+install: $(STAMP)  ## create .venv with Python 3.11 and install everything into it; TORCH_INDEX=... names an index of CPU builds of torch (docs/install.md)
 
 # torch comes first and alone: resolved together with the rest, pip may fetch CUDA packages.
 $(STAMP): pyproject.toml .ci/constraints.txt
@@ -18,26 +20,27 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 		echo "error: '$(BASE_PYTHON)' is not Python 3.11, the last that has wheels of dgl;" \
 			"install it, or name it: make install BASE_PYTHON=..." >&2; exit 2; }
 	$(BASE_PYTHON) -m venv .venv
-	$(PYTHON) -m pip install torch==2.13.0
+	$(if $(TORCH_INDEX),PIP_INDEX_URL='$(TORCH_INDEX)') $(PYTHON) -m pip install torch==2.13.0
 	$(PYTHON) -m pip install -c .ci/constraints.txt -e '.[all,dev]'
 	@echo "compiling what the demo needs on two cores, about a minute"
 	$(PYTHON) -m placer.warm_up & first=$$!; $(PYTHON) -m costmodel.warm_up && wait $$first
 	@touch $@
 
-demo: $(STAMP)  ## everything at small size: simulate, judge the model in the box, search with it, train a toy; ends with data/demo/index.html
+demo: $(STAMP)  ## everything at small size: simulate, judge the model in the box, search with it, compile a PyTorch network, train a toy; ends with data/demo/index.html
 	rm -rf data/demo
-	@echo "1/6  an attention block, placed at random and simulated: placement matters"
+	@echo "1/6  simulates an attention block that is placed at random: most of its time is congestion, so placement matters"
 	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
-	@echo "2/6  labelled placements of netlists that no model has seen"
+	@echo "2/6  simulates 320 placements of 20 random netlists that no model has seen: the labels of the next step"
 	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
-	@echo "3/6  the model in the box ranks them, beside rules and boosting"
-	$(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
-	@echo "4/6  the same seconds of search with rules, with the model, and with the simulator"
+	@echo "3/6  asks rules, boosting and the model in the box about them: whose ranks and figures are right?"
+	OMP_NUM_THREADS=1 $(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
+	@echo "4/6  places an FFN and an attention block by each of them in the same time, everything counted: what is the model worth?"
 	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
 		methods=[random,heuristic,pool,shipped,simulator_1x] limit=simulator_1x seconds=3 seeds=2 output=data/demo/compare
-	@echo "5/6  the block of the first step, placed by the model"
-	$(PYTHON) -m placer.place workload=mha fabric=small seed=0 cost=learned max_moves=1000 output=data/demo/place_learned
-	@echo "6/6  training, for show: a toy learns from the labels of the second step"
+	@echo "5/6  imports a network as you may bring it, plain PyTorch, and compiles it: cuts, layouts and placements, asked of the model"
+	$(PYTHON) -m placer.compile model=data.inputs.networks.encoder:Encoder input_shape=[1,32,64] fabric=small \
+		cost=learned time_limit=20 output=data/demo/network
+	@echo "6/6  trains a toy on the labels of the second step, to show how: it is no match for the model in the box"
 	$(PYTHON) -m costmodel.train trainer=demo student.steps=0 data=data/demo/dataset cache=data/demo/encoded \
 		output=data/demo/model
 	$(PYTHON) -m costmodel.demo_report folder=data/demo
@@ -57,28 +60,35 @@ dataset: $(STAMP)  ## make a dataset; ARGS="size=demo|default|full|transfer seed
 train: $(STAMP)  ## train a model; ARGS="model=flow|guha|mlp split=graph fold=0 ..." (conf/train.yaml)
 	$(PYTHON) -m costmodel.train $(ARGS)
 
-model: data/model/flow.pt  ## train the default model on the default dataset: data/model/flow.pt
-
-data/dataset_default/splits.json: | $(STAMP)
-	$(PYTHON) -m costmodel.dataset
-
-data/model/flow.pt: | data/dataset_default/splits.json
-	$(PYTHON) -m costmodel.train output=data/model
+model: data/model/flow.pt  ## train the shared model anew, from its datasets on: hours, resumable; data/model/flow.pt (python -m costmodel.ship puts it into the box)
 
 data/dataset_foundation/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset size=foundation
 
-data/model_foundation/flow.pt: | data/dataset_foundation/splits.json
-	$(PYTHON) -m costmodel.train trainer=foundation loss.margin=0.05 student.netlists=100 student.steps=1500 \
-		data=data/dataset_foundation output=data/model_foundation
+data/dataset_plans/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=8
 
-foundation-model: data/model_foundation/flow.pt  ## train the model in the box anew, from its dataset on: data/model_foundation/flow.pt; python -m costmodel.ship puts it there
+data/dataset_joined/splits.json: | data/dataset_foundation/splits.json data/dataset_plans/splits.json
+	$(PYTHON) -m costmodel.join
+
+data/model_decisions/flow.pt: | data/dataset_foundation/splits.json
+	$(PYTHON) -m costmodel.train trainer=foundation loss.margin=0.05 student.netlists=100 student.steps=1500 potential.max_epochs=0 \
+		data=data/dataset_foundation output=data/model_decisions
+
+data/model/flow.pt: | data/model_decisions/flow.pt data/dataset_joined/splits.json
+	$(PYTHON) -m costmodel.potentials model_file=data/model_decisions/flow.pt output=data/model
+
+data/dataset_default/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset
+
+data/model_small/flow.pt: | data/dataset_default/splits.json
+	$(PYTHON) -m costmodel.train output=data/model_small
 
 data/test_%/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset fabric=$* size=transfer seed=5 output=data/test_$*
 
 data/test_held_out/splits.json: | $(STAMP)
-	$(PYTHON) -m costmodel.dataset size=held_out size.netlists_per_family=9 output=data/test_held_out
+	$(PYTHON) -m costmodel.dataset size=held_out size.netlists_per_family=6 output=data/test_held_out
 
 judge: data/test_small/splits.json data/test_small_v2/splits.json data/test_plasticine/splits.json data/test_held_out/splits.json  ## judge the model in the box on fabrics and netlists that it has never seen; ARGS="data=data/dataset_foundation ..." (conf/judge.yaml)
 	$(PYTHON) -m costmodel.judge $(ARGS)
@@ -86,14 +96,14 @@ judge: data/test_small/splits.json data/test_small_v2/splits.json data/test_plas
 data/model_guha/guha.pt: | data/dataset_default/splits.json
 	$(PYTHON) -m costmodel.train model=guha output=data/model_guha
 
-data/improve/model.pt: | data/model/flow.pt
+data/improve/model.pt: | data/model_small/flow.pt
 	$(PYTHON) -m costmodel.improve
 
 data/dataset_sections/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset fabric=large size=sections families=[section] seed=3
 
-data/model_large/tuned_100.pt: | data/model/flow.pt data/dataset_sections/splits.json
-	$(PYTHON) -m costmodel.adapt data=data/dataset_sections tuned=[1.0] scratch=[] rules=true seeds=[0] output=data/model_large
+data/model_large/tuned_100.pt: | data/model_small/flow.pt data/dataset_sections/splits.json
+	$(PYTHON) -m costmodel.adapt model_file=data/model_small/flow.pt data=data/dataset_sections tuned=[1.0] scratch=[] rules=true seeds=[0] output=data/model_large
 
 data/model_guha_large/tuned_100.pt: | data/model_guha/guha.pt data/dataset_sections/splits.json
 	$(PYTHON) -m costmodel.adapt data=data/dataset_sections model_file=data/model_guha/guha.pt tuned=[1.0] scratch=[] seeds=[0] output=data/model_guha_large
@@ -104,18 +114,18 @@ data/dataset_v2/splits.json: | $(STAMP)
 evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] ablations=[]" (conf/evaluate.yaml)
 	$(PYTHON) -m costmodel.evaluate $(ARGS)
 
-compare: data/model/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt data/model_guha_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
+compare: data/model_small/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt data/model_guha_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
 	$(PYTHON) -m costmodel.compare $(ARGS)
 
 compare-quick: $(STAMP)  ## the same with the model in the box, four netlists and a few seconds: minutes; ARGS="seconds=5 ..."
 	$(PYTHON) -m costmodel.compare unseen.netlists=1 unseen.exclude=[] models.names=[] \
 		methods=[random,heuristic,finalists,pool,shipped,simulator_1x] limit=simulator_1x seconds=2 seeds=2 output=data/compare_quick $(ARGS)
 
-adapt: data/model/flow.pt data/dataset_v2/splits.json  ## a model of small learns small_v2 from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)
+adapt: data/dataset_v2/splits.json  ## the model in the box learns a fabric, here small_v2, from few labels, then places there; ARGS="seeds=[0] ..." (conf/adapt.yaml)
 	$(PYTHON) -m costmodel.adapt $(ARGS)
 	$(PYTHON) -m costmodel.compare fabric=small_v2 unseen.exclude=[data/dataset_v2] models.names=[] methods=[heuristic,old,tuned_10,retrained,simulator_1x] limit=simulator_1x output=data/compare_v2
 
-improve: data/model/flow.pt  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
+improve: data/model_small/flow.pt  ## active learning: search with the model, simulate what it likes, learn from it; ARGS="rounds=3 ..." (conf/improve.yaml)
 	$(PYTHON) -m costmodel.improve $(ARGS)
 
 streaming-bench: $(STAMP)  ## map programs to a CGRA with every mapper, about an hour; ARGS="graphs=[FOLDER] ..." (conf/streaming_bench.yaml)
@@ -145,6 +155,16 @@ wafer-model: data/wafer_model/flow.pt  ## the learned cost of the kernel mapper:
 kernels-compare: data/wafer_dataset/splits.json  ## kernel mapper: layouts by contest score, learned cost and truth model on unseen graphs; ARGS="seconds=10 ..." are for the comparison (conf/wafer_compare.yaml), not for making the models
 	$(PYTHON) -m costmodel.wafer.evaluate
 	$(PYTHON) -m costmodel.wafer.compare $(ARGS)
+
+quality: $(STAMP)  ## measure short figures of quality and hold them against docs/results/history.json; ARGS="update=true" changes it on purpose
+	$(PYTHON) -m costmodel.quality
+	$(PYTHON) -m placer.history measured=[data/quality/figures.json] $(ARGS)
+
+fuzz: $(STAMP)  ## damage files and draw cases at random, count what goes wrong; ARGS="minutes=10 seed=0 only=onnx" (tests/fuzz.py)
+	$(PYTHON) -m tests.fuzz $(ARGS)
+
+soak: $(STAMP)  ## dataset, training and placing side by side while workers die, a node is lost, the disk fills; ARGS="minutes=30" (tests/soak.py)
+	$(PYTHON) -m tests.soak $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	$(PYTHON) -m ruff check

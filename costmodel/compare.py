@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from costmodel.evaluation.comparison import Models, PlacingMethod, Unseen, jobs_of, run_placings, write_comparison
 from placer.base import InputError, command_line, counting_bar, make_console, require_folder
 from placer.base.config import compose_config, run_command, to_dataclass
+from placer.base.tracking import TrackingConfig, open_tracker
 from placer.base.workers import Workers
 from placer.fabric import Fabric
 from placer.pipeline import PlaceConfig
@@ -48,6 +49,7 @@ class CompareConfig(Workers):
     seeds: int
     output: Path
     publish: Path | None
+    tracking: TrackingConfig
 
     def chosen(self, names: tuple[str, ...]) -> dict[str, PlacingMethod]:
         """Return methods by name. Raises InputError for a name without a recipe."""
@@ -75,14 +77,19 @@ def main(config: DictConfig) -> None:
     if not to_do:
         raise InputError("nothing to place: unseen.netlists=0 and models.names=[]")
     placements = list[pd.DataFrame]()
-    for jobs in to_do:  # a report after each
-        with counting_bar(console, "placements") as report:
-            placements.append(run_placings(jobs, settings.output, settings, report))
-        summary = write_comparison(
-            pd.concat(placements), settings.output,
-            base=settings.base, limit=settings.limit, command=command_line("costmodel.compare"),
-            config=asdict(settings), publish=settings.publish if jobs is to_do[-1] else None,
-        )  # fmt: skip
+    name = f"{', '.join(settings.methods)} on {settings.fabric.name}, {settings.seconds:g} s, {settings.seeds} seeds"
+    with open_tracker(settings.tracking, name, asdict(settings)) as tracker:
+        for jobs in to_do:  # a report after each
+            with counting_bar("placements") as report:
+                placements.append(run_placings(jobs, settings.output, settings, report))
+            summary = write_comparison(
+                pd.concat(placements), settings.output,
+                base=settings.base, limit=settings.limit, command=command_line("costmodel.compare"),
+                config=asdict(settings), publish=settings.publish if jobs is to_do[-1] else None,
+            )  # fmt: skip
+        means = pd.concat(placements).groupby("method")["throughput"].mean()
+        tracker.log_metrics({f"{method}_throughput": float(value) for method, value in means.items()})
+        tracker.log_files(sorted(settings.output.glob("*.*")))
     console.print(summary.screen())
     console.print(f"written to {settings.output}")
     if settings.publish is not None:

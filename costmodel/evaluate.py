@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,8 +24,9 @@ from costmodel.evaluation import (
     write_evaluation,
 )
 from costmodel.training import RunConfig
-from placer.base import InputError, command_line, counting_bar, make_console, require_folder, write_atomic
+from placer.base import InputError, Table, command_line, counting_bar, make_console, require_folder, write_atomic
 from placer.base.config import choices, compose_config, run_command, to_dataclass
+from placer.base.tracking import TrackingConfig, open_tracker
 from placer.base.workers import Workers
 from placer.show.html import report_page
 
@@ -68,6 +71,7 @@ class EvaluateConfig(Workers):
     ablation_folds: int | None
     output: Path
     publish: Path | None
+    tracking: TrackingConfig
 
     def chosen(self, names: tuple[str, ...]) -> dict[str, Method]:
         """Return methods by name. Raises InputError for a name without a recipe."""
@@ -99,21 +103,36 @@ def main(config: DictConfig) -> None:
             require_folder(folder)
     command = command_line("costmodel.evaluate")
     whole = settings.plan(_present(settings, console))
-    for plan in whole.stages():  # a report after each
-        with counting_bar(console, "jobs") as report:
-            finished = run_plan(plan, settings.output, settings, report)
-        publish = settings.publish if plan is whole else None
-        table, winners = write_evaluation(
-            plan, finished, settings.output, main=settings.main, command=command, publish=publish
-        )
-    page = report_page(settings.output / REPORT_FILE, "Evaluation", command, asdict(settings))
-    write_atomic(settings.output / "report.html", page.to_html())
+    name = f"{', '.join(settings.methods)} on {settings.data.name}"
+    with open_tracker(settings.tracking, name, asdict(settings)) as tracker:
+        for plan in whole.stages():  # a report after each
+            with counting_bar("jobs") as report:
+                finished = run_plan(plan, settings.output, settings, report)
+            publish = settings.publish if plan is whole else None
+            table, winners = write_evaluation(
+                plan, finished, settings.output, main=settings.main, command=command, publish=publish
+            )
+        page = report_page(settings.output / REPORT_FILE, "Evaluation", command, asdict(settings))
+        write_atomic(settings.output / "report.html", page.to_html())
+        tracker.log_metrics(_metrics(table))
+        tracker.log_files(sorted(settings.output.glob("*.*")))
     console.print(table.screen())
     for line in winners:
         console.print(line)
     console.print(f"written to {settings.output / REPORT_FILE}")
     if settings.publish is not None:
         console.print(f"copied to {settings.publish}")
+
+
+def _metrics(table: Table) -> dict[str, float]:
+    """Return the means of a table over seeds, by method and column."""
+    found = {}
+    for method, *cells in table.rows:
+        for column, cell in zip(table.header[1:], cells, strict=True):
+            with suppress(ValueError):  # "-" where there is none
+                key = re.sub(r"[^\w.\- /]", "", f"{method} {column}")  # what names of metrics may hold
+                found[key] = float(str(cell).split(" ")[0])
+    return found
 
 
 def _present(settings: EvaluateConfig, console: Console) -> dict[str, Path]:

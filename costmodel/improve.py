@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from functools import partial
 
 from omegaconf import DictConfig
 
 from costmodel.adaptation import ImproveConfig, improve, write_rounds
-from costmodel.model import open_tracker
 from placer.base import command_line, counting_bar, make_console, make_folder, require_folder, write_atomic
 from placer.base.config import run_command, to_dataclass
+from placer.base.tracking import open_tracker
 from placer.show.html import report_page
 
 
@@ -25,9 +24,10 @@ def main(config: DictConfig) -> None:
     require_folder(output)
     make_folder(output)
     console = make_console()
+    name = f"{settings.model_file.stem} on {settings.data.name}, {settings.rounds} rounds, seed {settings.seed}"
     parameters = json.loads(json.dumps(asdict(settings), default=str))
-    with open_tracker(settings.tracking, output.name, parameters, output / "mlflow.json") as run:
-        rounds = improve(settings, run, partial(counting_bar, console))
+    with open_tracker(settings.tracking, name, parameters, output / "mlflow.json") as run:
+        rounds = improve(settings, run, counting_bar)
         table = write_rounds(rounds, output, command)
         page = report_page(output / "rounds.md", "Active learning", command, asdict(settings))
         write_atomic(output / "rounds.html", page.to_html())

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+
 from omegaconf import DictConfig
 
 from costmodel.evaluation import JudgeConfig, judge
-from placer.base import command_line, make_console, require_folder, write_report
+from placer.base import command_line, git_revision, make_console, require_folder, write_figures, write_report
 from placer.base.config import run_command, to_dataclass
+
+FIGURES_FILE = "figures.json"
 
 
 def main(config: DictConfig) -> None:
@@ -15,9 +19,12 @@ def main(config: DictConfig) -> None:
     for folder in (settings.output, settings.publish):
         if folder is not None:
             require_folder(folder)
-    tables = judge(settings).tables()
+    found = judge(settings)
+    tables = found.tables()
     title, command = "A trained model on datasets that it has never seen", command_line("costmodel.judge")
     write_report(settings.output, "judge.md", title, command, tables, settings.publish)
+    today = datetime.date.today().isoformat()
+    write_figures(settings.output / FIGURES_FILE, found.figures(command, git_revision(), today))
     for table in tables:
         console.print(table.screen())
     console.print(f"written to {settings.output / 'judge.md'}")

@@ -24,7 +24,7 @@ def main(config: DictConfig) -> None:
     """Check a model file and copy it into the package."""
     settings = to_dataclass(ShipConfig, config)
     if not settings.model_file.exists():
-        raise InputError(f"there is no model {settings.model_file}; train one: make foundation-model")
+        raise InputError(f"there is no model {settings.model_file}; train one: make model")
     model = Model.load(settings.model_file)
     model.require_features(FABRIC_FEATURES)
     if "ranges" not in model.origin["fabric"]:

@@ -10,7 +10,7 @@ from rich.console import Console
 import costmodel.wafer  # noqa: F401 - makes its kind of data known
 from costmodel.inference import add_student
 from costmodel.training import RunConfig, RunResult, run
-from placer.base import Cell, Table, make_console, number
+from placer.base import Cell, StatusLine, Table, make_console, number
 from placer.base.config import run_command, to_dataclass
 
 _COLUMNS = {
@@ -27,10 +27,11 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(RunConfig, config)
     console = make_console()
     try:
-        result = run(
-            settings, show_progress=console.is_terminal,
-            finish=lambda model, train: add_student(model, train, settings.student, settings.seed),
-        )  # fmt: skip
+        with StatusLine("training", "the first epoch", quiet=console.is_terminal) as line:  # there, Lightning's bar
+            result = run(
+                settings, show_progress=console.is_terminal, on_epoch=line.note,
+                finish=lambda model, train: add_student(model, train, settings.student, settings.seed),
+            )  # fmt: skip
     except KeyboardInterrupt:
         sys.stderr.write("the same command goes on after the last finished epoch\n")
         raise

@@ -12,9 +12,9 @@ from statistics import fmean
 import torch
 from omegaconf import DictConfig
 
-from costmodel.model import TrackingConfig, open_tracker
 from placer.base import make_console, make_folder, require_folder, write_atomic
 from placer.base.config import run_command, to_dataclass
+from placer.base.tracking import TrackingConfig, open_tracker
 from placer.streaming.model import load_program, require_within
 from placer.streaming.rl import POLICY_FILE, UPDATES_FILE, GraphConfig, PolicyConfig, PpoConfig, TrainConfig, train
 
@@ -55,7 +55,8 @@ def main(config: DictConfig) -> None:
     torch.set_num_threads(settings.threads)
     make_folder(settings.output)
     console, recent_rows = make_console(), deque[dict[str, float]](maxlen=_LOG_EVERY)
-    tracker = open_tracker(settings.tracking, settings.output.name, asdict(learning), settings.output / "mlflow.json")
+    name = f"policy, {settings.updates} updates, seed {settings.seed}"
+    tracker = open_tracker(settings.tracking, name, asdict(learning), settings.output / "mlflow.json")
 
     def log(update: int, metrics: dict[str, float]) -> None:
         recent_rows.append(metrics)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from omegaconf import DictConfig
-from rich.progress import track
 
-from placer.base import command_line, make_console, require_folder
+from placer.base import command_line, counting_bar, make_console, require_folder
 from placer.base.config import run_command, to_dataclass
-from placer.silicon import ReplayConfig, compare, load_traces, show_replay, write_replay
+from placer.silicon import Compared, ReplayConfig, compare, load_traces, show_replay, write_replay
 
 
 def main(config: DictConfig) -> None:
@@ -15,7 +14,11 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(ReplayConfig, config)
     require_folder(settings.output)
     traces = load_traces(settings.traces, settings.fabric)
-    compared = [compare(settings.fabric, trace) for trace in track(traces, "replaying", transient=True)]
+    compared: list[Compared] = []
+    with counting_bar("replayed traces") as on_progress:
+        for trace in traces:
+            on_progress(len(compared), len(traces))
+            compared.append(compare(settings.fabric, trace))
     write_replay(settings, compared, command_line("placer.replay"))
     console = make_console()
     show_replay(settings, compared, console)

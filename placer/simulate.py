@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from placer.base import command_line, make_console, require_folder
+from placer.base import command_line, counting_bar, make_callable, make_console, require_folder
 from placer.base.config import run_command, to_dataclass
 from placer.pipeline import SimulateConfig, show_simulated, simulate_sections, write_plan, write_simulated
 from placer.simulation import Status
+
+make_callable(__name__)
 
 
 def main(config: DictConfig) -> None:
@@ -15,7 +17,8 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(SimulateConfig, config)
     require_folder(settings.output)
     lowered = settings.lowered()
-    results = simulate_sections(settings, lowered.sections)
+    with counting_bar("simulated sections") as on_progress:
+        results = simulate_sections(settings, lowered.sections, on_progress)
     # First, so that a closed pipe cannot lose the results.
     write_plan(settings, lowered)
     write_simulated(settings, results, command_line("placer.simulate"))

@@ -9,6 +9,7 @@ import matplotlib
 from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")  # no display needed
+os.environ["PLACER_PROGRESS_SECONDS"] = "inf"  # how slow a machine is must not change what is printed
 
 # Shells start background jobs with Ctrl-C ignored; commands that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

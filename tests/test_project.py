@@ -115,17 +115,17 @@ def test_placer_does_not_know_costmodel() -> None:
 # Rooms in the order of the data: a room imports only rooms that come before it.
 ROOMS = {
     "placer": (
-        "base", "base.config", "base.workers", "fabric", "graph", "graph.workloads",
+        "base", "base.config", "base.tracking", "base.workers", "fabric", "graph", "graph.workloads",
         "graph.importing", "netlist", "netlist.plan", "netlist.lowering", "decision", "decision.routing",
         "simulation", "simulation.reference", "simulation.recording", "cost", "annealing", "show", "show.html",
-        "pipeline", "compile", "silicon", "kernels.model", "kernels.sizing", "kernels.truth", "kernels.engines",
+        "pipeline", "compile", "door", "silicon", "kernels.model", "kernels.sizing", "kernels.truth", "kernels.engines",
         "kernels", "kernels.bench", "stencil.model", "stencil.judge", "stencil.search", "stencil.show",
         "stencil", "streaming.model", "streaming.search", "streaming.game", "streaming.rl",
         "streaming.mappers", "streaming", "streaming.bench", "study", "explore",
     ),
     "costmodel": (
         "base", "dataset", "dataset.report", "encoding", "networks", "model", "training",
-        "baselines", "inference", "evaluation", "evaluation.comparison", "adaptation", "wafer",
+        "baselines", "inference", "evaluation", "evaluation.comparison", "adaptation", "wafer", "quality",
     ),
 }  # fmt: skip
 MAPPERS = ("kernels", "stencil", "streaming")

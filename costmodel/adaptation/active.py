@@ -21,9 +21,10 @@ from costmodel.adaptation.liked import SearchConfig, SearchJob, search_netlist
 from costmodel.dataset import Dataset, Found, NetlistSamples, Origin, extend_dataset, label
 from costmodel.evaluation.comparison import Case, Models, Unseen
 from costmodel.inference import LearnedCost, add_student
-from costmodel.model import Model, Selection, Tracker, TrackingConfig, open_labelled
+from costmodel.model import Model, Selection, open_labelled, open_model
 from costmodel.training import LossConfig, StudentConfig, TrainConfig, TrainerConfig, fit
 from placer.base import Count, FloatArray, InputError, LongArray, Picture, Table, Within, write_report
+from placer.base.tracking import Tracker, TrackingConfig
 from placer.base.workers import Workers
 from placer.simulation import Outcome
 
@@ -95,7 +96,7 @@ def improve(config: ImproveConfig, tracker: Tracker, show_bar: ShowBar) -> list[
     Raises InputError when the model is of another hardware, or there is nothing to search.
     """
     base = open_labelled(config.data, config.cache)
-    model = Model.load(config.model_file)
+    model = open_model(config.model_file)
     LearnedCost(base.fabric, model)  # raises InputError when it is of another hardware
     targets = [Target(case) for part in (config.unseen, config.models) for case in part.cases(base.fabric)]
     if not targets:

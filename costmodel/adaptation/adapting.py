@@ -21,7 +21,7 @@ from costmodel.baselines import CalibratedHeuristic
 from costmodel.dataset import SplitKind
 from costmodel.evaluation import Predictor, Spread
 from costmodel.inference import add_student
-from costmodel.model import Model, Selection, open_labelled
+from costmodel.model import Model, Selection, open_labelled, open_model
 from costmodel.networks import FlowConfig, NetworkConfig
 from costmodel.training import LossConfig, StudentConfig, TrainConfig, TrainerConfig, fit
 from placer.base import (
@@ -103,7 +103,7 @@ def adapt(config: AdaptConfig, on_training: Callable[[str], None]) -> Iterator[A
     `on_training` is told what is trained next. Raises InputError when the model and the dataset are
     of the same fabric, or do not fit together.
     """
-    data, old = open_labelled(config.data, config.cache), Model.load(config.model_file)
+    data, old = open_labelled(config.data, config.cache), open_model(config.model_file)
     old.require_features(data.features)
     if data.fabric.name == old.origin["fabric"].get("name"):
         raise InputError(

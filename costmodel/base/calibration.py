@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.isotonic import IsotonicRegression
 
 from placer.base import FloatArray, InputError, parse_object, read_text, require_kind, write_atomic
 from placer.cost import CostModel, HeuristicCost, Rules
@@ -126,6 +125,8 @@ def save_calibration(path: Path, calibration: Calibration) -> None:
 
 def _step_centres(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean x and height of each step of the isotonic regression, [num_steps] each."""
+    from sklearn.isotonic import IsotonicRegression  # takes half a second
+
     fit = IsotonicRegression().fit(x, y)
     is_start = np.diff(fit.y_thresholds_, prepend=-np.inf) > 0
     x = np.sort(x)

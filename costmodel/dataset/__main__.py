@@ -59,7 +59,7 @@ def main(config: DictConfig) -> None:
     """Make a dataset of labelled decisions, write a report about it and print what that says first."""
     settings, console = to_dataclass(DatasetConfig, config), Console()
     content = settings.content()
-    with counting_bar(console, "shards") as on_progress:
+    with counting_bar("shards") as on_progress:
         dataset, splits = build_dataset(content, settings.output, settings, on_progress)
     report = settings.output / "report"
     _print(console, report_dataset(dataset, splits, report))

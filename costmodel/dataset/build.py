@@ -23,6 +23,7 @@ CALIBRATION_FILE = "calibration.json"
 
 
 _SMALL_EVERY, _LARGE_EVERY = 8, 16  # of so many segments on random fabrics, one is on `small`, one on `large`
+_LARGE_TILES = 240  # at least, of the random fabrics beside `large`, which has 320
 
 
 class Hardware(Enum):
@@ -30,6 +31,7 @@ class Hardware(Enum):
 
     ONE = "one"  # all for the fabric that was named
     RANDOM = "random"  # each segment for another random fabric; some for `small` and `large`
+    LARGE = "large"  # every second segment for `large`, the others each for another random fabric about as large
     HELD_OUT = "held_out"  # ten random fabrics that are never drawn for training, in turn
 
 
@@ -56,7 +58,7 @@ class Content:
             raise InputError(
                 f"netlists_per_family={self.netlists_per_family} is no multiple of plans={self.samples.plans}"
             )
-        if self.hardware is Hardware.RANDOM and self.seed == HELD_OUT_SEED:
+        if self.hardware in (Hardware.RANDOM, Hardware.LARGE) and self.seed == HELD_OUT_SEED:
             raise InputError(f"seed={self.seed} draws the fabrics that are held out; choose another one")
 
     @property
@@ -78,6 +80,8 @@ class Content:
             return self.fabric
         if self.hardware is Hardware.HELD_OUT:
             return draw_fabric(HELD_OUT_SEED, segment % HELD_OUT)
+        if self.hardware is Hardware.LARGE:
+            return draw_fabric(self.seed, segment, _LARGE_TILES) if segment % 2 else _preset("large")
         if segment % _LARGE_EVERY == _LARGE_EVERY - 1:
             return _preset("large")
         return _preset("small") if segment % _SMALL_EVERY == 0 else draw_fabric(self.seed, segment)

@@ -76,11 +76,11 @@ class SampleOptions:
     pool: int = 0  # decisions that are results of short anneals; the best is the potential of the netlist
 
     def __post_init__(self) -> None:
-        for name, least in (("sample_cycles", 4), ("decisions", 8), ("max_cycles", 16), ("plans", 1), ("pool", 0)):
+        for name, least in (("sample_cycles", 4), ("decisions", 4), ("max_cycles", 16), ("plans", 1), ("pool", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name}={getattr(self, name)}; allowed {least} or more")
-        if self.pool > self.decisions - 4:
-            raise InputError(f"pool={self.pool} of decisions={self.decisions}; allowed: 4 less or fewer")
+        if self.pool > self.decisions:
+            raise InputError(f"pool={self.pool} of decisions={self.decisions}; allowed: as many or fewer")
 
 
 def code_version() -> str:
@@ -128,7 +128,7 @@ def _search(
     outcomes = [outcome]
     missing = options.decisions - len(found)  # an anneal may have skipped a phase
     cycles = np.nan_to_num(outcomes[0].cycles_per_sample, nan=np.inf)
-    starts = [found[k].decision for k in np.argsort(cycles, kind="stable")[:NUM_WALKS]]
+    starts = [found[k].decision for k in np.argsort(cycles, kind="stable")[:NUM_WALKS]] if missing else []
     for number, start in enumerate(starts):
         try:
             near, labels = explorer.walk(start, (missing + number) // len(starts))

@@ -8,6 +8,7 @@ little memory.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import tempfile
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,11 @@ from costmodel.dataset import Dataset
 from costmodel.encoding.bare import encode_bare
 from costmodel.encoding.encode import Encoded, encode
 from costmodel.encoding.features import FEATURE_VERSION, NetlistFeatures, netlist_features
-from placer.base import IntArray, LongArray, SingleArray, make_folder
+from placer.base import IntArray, LongArray, SingleArray, make_folder, source_key
 
 NUM_STALLS = 3  # of a unit: starved, blocked, waiting for a port
 _META_FILE = "meta.json"
+_CODE = tuple(Path(__file__).with_name(name) for name in ("encode.py", "bare.py", "features.py"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +92,24 @@ def graph_set(parts: Iterable[tuple[NetlistFeatures, Encoded]]) -> GraphSet:
 def encode_dataset(dataset: Dataset, folder: Path) -> GraphSet:
     """Encode all decisions of a dataset with labels into files in `folder`; used again if there."""
     parts = _labelled_parts(dataset)
-    return stored_graph_set(parts, FEATURE_VERSION, dataset.content_hash, folder)
+    return stored_graph_set(parts, FEATURE_VERSION, dataset.content_hash, source_key(*_CODE), folder)
 
 
 def encode_potentials(dataset: Dataset, folder: Path) -> GraphSet:
     """Encode the netlists of a dataset as bare decisions, each with its potential as the label; NaN: it has none."""
-    return stored_graph_set(_bare_parts(dataset), f"{FEATURE_VERSION} bare", dataset.content_hash, folder)
+    version, code = f"{FEATURE_VERSION} bare", source_key(*_CODE)
+    return stored_graph_set(_bare_parts(dataset), version, dataset.content_hash, code, folder)
 
 
 def stored_graph_set(
-    parts: Iterator[dict[str, NDArray[Any]]], version: int | str, content_hash: str, folder: Path
+    parts: Iterator[dict[str, NDArray[Any]]], version: int | str, content_hash: str, code: str, folder: Path
 ) -> GraphSet:
-    """Write parts of netlists (as of `_columns`) to files in `folder`; used again if there."""
-    meta = {"features": version, "dataset": content_hash}
+    """Write parts of netlists (as of `_columns`) to files in `folder`.
+
+    Used again if all of it is there, made from this dataset by this `code` (a key of sources), and no
+    byte has changed since.
+    """
+    meta = {"features": version, "dataset": content_hash, "code": code}
     folder = folder / f"encoded-{str(version).replace(' ', '-')}-{content_hash[:16]}"
     if not _is_complete(folder, meta):
         make_folder(folder.parent)
@@ -182,31 +189,42 @@ def _join(parts: list[dict[str, NDArray[Any]]]) -> GraphSet:
 def _write(parts: Iterator[dict[str, NDArray[Any]]], folder: Path, meta: dict[str, Any]) -> None:
     """Join small columns in memory, and append large ones to their files part by part."""
     small: list[dict[str, NDArray[Any]]] = []
-    layout: dict[str, tuple[str, list[int], int]] = {}  # kind, shape of a row, bytes of the file
+    layout: dict[str, tuple[str, list[int], str]] = {}  # kind, shape of a row, hash of the file
+    digests = {name: hashlib.sha256() for name in _NAMES}
     with ExitStack() as stack:
         files = {name: stack.enter_context(open(folder / name, "wb")) for name in _NAMES}
         for part in parts:
             empty = {name: column[:0] for name, column in part.items()}
             small.append(empty | {name: part[name] for name in _SMALL})
             for name in set(_NAMES) - set(_SMALL):
-                files[name].write(np.ascontiguousarray(part[name]).tobytes())
+                _append(files[name], digests[name], part[name])
         joined = _join(small)
         for name in _NAMES:
             column = getattr(joined, name)
-            files[name].write(column.tobytes())
-            layout[name] = (column.dtype.str, list(column.shape[1:]), files[name].tell())
+            _append(files[name], digests[name], column)
+            layout[name] = (column.dtype.str, list(column.shape[1:]), digests[name].hexdigest())
     (folder / _META_FILE).write_text(json.dumps(meta | {"layout": layout}))
 
 
+def _append(file: BinaryIO, digest: hashlib._Hash, column: NDArray[Any]) -> None:
+    content = np.ascontiguousarray(column).tobytes()
+    file.write(content)
+    digest.update(content)
+
+
 def _is_complete(folder: Path, meta: dict[str, Any]) -> bool:
-    """Tell whether `_write` came to its end, for this dataset, and no file was cut since."""
+    """Tell whether `_write` came to its end, for this dataset and code, and no byte has changed since."""
     try:
         stored = json.loads((folder / _META_FILE).read_text())
         layout = stored.pop("layout")
-        sizes = {name: (folder / name).stat().st_size for name in _NAMES}
-        return bool(stored == meta and sizes == {name: layout[name][2] for name in layout})
+        return bool(stored == meta and all(_hash_of(folder / name) == layout[name][2] for name in _NAMES))
     except (OSError, ValueError, AttributeError, KeyError, TypeError, IndexError):
         return False
+
+
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _open(folder: Path) -> StoredGraphSet:

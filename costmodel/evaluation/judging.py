@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from costmodel.dataset import Dataset, SplitKind
 from costmodel.evaluation.methods import Predictor, checked_prediction
 from costmodel.evaluation.scores import COVERAGE, Spread, uncertainty_of
 from costmodel.model import Labelled, Model, Prediction, Selection, open_labelled, open_model, open_potentials
-from placer.base import FloatArray, InputError, Settings, Some, Table
+from placer.base import FloatArray, InputError, Published, Settings, Some, Table
 
 DECISION_HEADER = (
     "test set", "method", "netlists", "RE", "Spearman per graph", "best decile", "top-1 regret",
@@ -27,6 +28,8 @@ DECISION_HEADER = (
 )  # fmt: skip
 NETLIST_HEADER = ("test set", "method", "netlists", "RE", "rank between plans", "in 50%", "in 80%", "in 95%")
 MODEL = "model"
+TOLERANCE = 0.01  # of a published figure
+_HELD: dict[str, Literal["higher", "lower"]] = {"relative_error": "lower", "spearman": "higher", "rank": "higher"}
 
 Fit = Callable[[Selection], Predictor]  # what it has learned from decisions
 BASELINES: dict[str, Fit] = {
@@ -34,6 +37,7 @@ BASELINES: dict[str, Fit] = {
     "calibrated rules": CalibratedHeuristic.fit,
     "boosting": lambda train: Boosting.fit(train, 0),
 }
+BOUNDS = ("full bound", "calibrated bound", "boosting")  # the same, of netlists alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class JudgeConfig(Settings):
     """What `conf/judge.yaml` holds."""
 
     models: Some[str]
+    others: tuple[Path, ...]
     data: Path | None
     tests: Some[Path]
     cache: Path
@@ -64,6 +69,18 @@ class Judgement:
             tables.append(Table(NETLIST_HEADER, _rows(self.netlists, columns), "Netlists alone", "netlists"))
         return tables
 
+    def figures(self, command: str, commit: str, date: str) -> list[Published]:
+        """Return what is held against later versions: means over seeds of the model's error and rank."""
+        return [
+            Published(f"judge {test} {about} {name}", mean, TOLERANCE, better, command, commit, date)
+            for about, found in (("decisions", self.decisions), ("netlists", self.netlists))
+            for (test, method), seeds in found.items()
+            for name, better in _HELD.items()
+            if method == MODEL
+            and name in seeds[0]
+            and np.isfinite(mean := round(float(np.mean([figures[name] for figures in seeds])), 4))
+        ]
+
 
 def judge(config: JudgeConfig) -> Judgement:
     """Judge models, one per seed, and what learned from `config.data`, on all test sets.
@@ -72,19 +89,21 @@ def judge(config: JudgeConfig) -> Judgement:
     they then know the fabric and the families better than a model that has seen none of them.
     Raises InputError when a dataset or a model cannot be read, or a test set was learned from.
     """
-    models = [open_model(location) for location in config.models]
+    networks = {path.stem: [open_model(path)] for path in config.others}
+    networks[MODEL] = [open_model(location) for location in config.models]
     known = None if config.data is None else _whole(open_labelled(config.data, config.cache))
     result = Judgement()
     for folder in config.tests:
-        name, test = folder.name, open_labelled(folder, config.cache)
-        if any(model.origin.get("dataset") == test.content_hash for model in models):
-            raise InputError(f"tests: {folder} is what a model has learned from; name other datasets")
-        whole = _whole(test)
+        name, test = folder.name, _whole(open_labelled(folder, config.cache))
+        for model in (model for models in networks.values() for model in models):
+            if model.origin.get("dataset") == test.data.content_hash:
+                raise InputError(f"tests: {folder} is what a model has learned from; name other datasets")
         for method, fit in BASELINES.items():
-            said = _folded(fit, test) if known is None else checked_prediction(fit(known), whole)
-            result.decisions[name, method] = [_of_decisions(said, whole)]
-        result.decisions[name, MODEL] = [_of_decisions(checked_prediction(model, whole), whole) for model in models]
-        _judge_netlists(result, name, models, folder, config.cache)
+            result.decisions[name, method] = [_of_decisions(_learned(fit, test, known), test)]
+        for method, models in networks.items():
+            said = [_of_decisions(checked_prediction(model, test), test) for model in models]
+            result.decisions[name, method] = said
+        _judge_netlists(result, name, networks[MODEL], folder, config)
     return result
 
 
@@ -92,16 +111,21 @@ def _whole(data: Labelled) -> Selection:
     return Selection(data, np.arange(len(data)))
 
 
-def _folded(fit: Fit, data: Labelled) -> Prediction:
-    """Return what predictors say of each fold by graph that have learned from the other folds of the same data."""
-    throughput, log_sigma = np.empty(len(data)), np.full(len(data), np.nan)
+def _learned(fit: Fit, test: Selection, known: Selection | None) -> Prediction:
+    """Return what a predictor says that has learned from `known`, or from the other folds by graph of the test set."""
+    if known is not None:
+        return checked_prediction(fit(known), test)
+    data, num = test.data, len(test.data)
+    throughput, log_sigma = np.empty(num), np.full(num, np.nan)
     for number in range(data.splits.folds(SplitKind.GRAPH)):
         fold = data.splits.fold(SplitKind.GRAPH, number)
-        said = checked_prediction(fit(Selection(data, fold.train)), Selection(data, fold.test))
-        throughput[fold.test] = said.throughput
+        train, rest = (Selection(data, np.intersect1d(ids, test.ids)) for ids in (fold.train, fold.test))
+        said = checked_prediction(fit(train), rest)
+        throughput[rest.ids] = said.throughput
         if said.log_sigma is not None:
-            log_sigma[fold.test] = said.log_sigma
-    return Prediction(throughput, None if np.isnan(log_sigma).any() else log_sigma)
+            log_sigma[rest.ids] = said.log_sigma
+    is_sure = np.isfinite(log_sigma[test.ids]).all()
+    return Prediction(throughput[test.ids], log_sigma[test.ids] if is_sure else None)
 
 
 def _of_decisions(found: Prediction, test: Selection) -> dict[str, float]:
@@ -109,16 +133,17 @@ def _of_decisions(found: Prediction, test: Selection) -> dict[str, float]:
     return scores | _coverage(found, test.throughput)
 
 
-def _judge_netlists(result: Judgement, name: str, models: Sequence[Model], folder: Path, cache: Path) -> None:
+def _judge_netlists(result: Judgement, name: str, models: Sequence[Model], folder: Path, config: JudgeConfig) -> None:
     """Add what is said of the netlists of a test set, if their potentials are known."""
-    test = open_potentials(folder, cache)
+    test = open_potentials(folder, config.cache)
     if test is None:
         return
+    known = None if config.data is None else open_potentials(config.data, config.cache)
     names = ["samples", "bound_cycles"]
     columns = Dataset.open(folder).netlists_file.read_columns(names)
     work = np.prod([columns[name].to_numpy()[test.ids] for name in names], axis=0).astype(float)
-    bound = Prediction(test.data.heuristic[test.ids], None)
-    result.netlists[name, "full bound"] = [_of_netlists(bound, test, work)]
+    for method, fit in zip(BOUNDS, BASELINES.values(), strict=True):
+        result.netlists[name, method] = [_of_netlists(_learned(fit, test, known), test, work)]
     said = [
         Model(part.network.config, part.network, part.sigma_scale, model.origin).predict(test)
         for model in models

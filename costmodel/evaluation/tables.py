@@ -115,7 +115,7 @@ def _verdict(title: str, values: dict[str, float], main: str, *, is_more_better:
     ahead = [method for method in ordered[: ordered.index(main)] if told[method] != told[main]]
     if ahead:
         named = ", ".join(f"`{method}` {told[method]:.3f}" for method in ahead)
-        return f"{title}: {named} **beats** `{main}` {told[main]:.3f}"
+        return f"{title}: {named} beats `{main}` {told[main]:.3f}"
     second = next(method for method in ordered if method != main)
     return f"{title} best `{main}` {told[main]:.3f}, next `{second}` {told[second]:.3f}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +14,12 @@ from costmodel.inference.full import predict_encoded
 from costmodel.inference.search import LearnedSearch
 from costmodel.model import Model, Selection
 from costmodel.networks import FlowNetwork
-from costmodel.training import Neighbours, StudentConfig, ranks, teach
 from placer.annealing import Counts, MoveMix, start_of
 from placer.base import LongArray
 from placer.decision import Decisions, allowed_sites
+
+if TYPE_CHECKING:  # it brings Lightning, and a search does without
+    from costmodel.training import Neighbours, StudentConfig
 
 TEMPERATURE, REACH = 0.003, 4  # of the walks, as searches with a learned model begin
 VALIDATION_SHARE = 0.1  # of the netlists: the student is judged by them
@@ -28,6 +31,8 @@ def add_student(model: Model, train: Selection, config: StudentConfig, seed: int
     They go through netlists of `train`. The origin of the model tells how well the student ranks on
     those that it has not seen. A model that no compiled search can ask stays as it is.
     """
+    from costmodel.training import ranks, teach
+
     data, network = train.data, model.network
     if config.steps == 0 or data.features is not FABRIC_FEATURES or not isinstance(network, FlowNetwork):
         return model
@@ -49,6 +54,8 @@ def draw_neighbours(
     network: FlowNetwork, dataset: Dataset, netlists: LongArray, config: StudentConfig, seed: int
 ) -> Neighbours:
     """Return groups of neighbours of some netlists, in rising order, with what the network says."""
+    from costmodel.training import Neighbours
+
     parts, said, sizes, owner = [], [], [], []
     for netlist in np.sort(netlists).tolist():
         samples = dataset.samples(netlist)

@@ -15,4 +15,3 @@ from costmodel.model.labelled import (
 )
 from costmodel.model.location import log_model, open_model
 from costmodel.model.model import BATCH_SIZE, Model, PotentialNetwork
-from costmodel.model.tracking import Tracker, TrackingConfig, open_tracker

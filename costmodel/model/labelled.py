@@ -27,7 +27,7 @@ class Labelled:
     hardware: Hardware  # all decisions are made for it
     features: FeatureSchema
     graphs: GraphSet
-    netlist: LongArray  # rising
+    netlist: LongArray
     group: LongArray  # equal netlists, and plans of one segment, have the same
     family: NDArray[np.str_]
     phase: NDArray[np.str_]
@@ -193,17 +193,20 @@ def open_potentials(folder: str | Path, cache: str | Path) -> Selection | None:
     """Return the netlists of a dataset as decisions, whose throughput is the potential; None: it has none.
 
     Decision i of the data is the bare decision of netlist i, its heuristic the full bound, and the
-    selection has those whose potential is known. Splits by graph and family are those of the dataset.
+    selection has those whose potential is known. Plans of one segment count as decisions of one netlist, so
+    that they are compared. Splits by graph and family are those of the dataset.
     """
     dataset, splits = Dataset.open(folder), read_splits(folder)
     potential = np.array(dataset.netlists_file.read_columns(["potential"])["potential"].to_numpy())
     if not (potential > 0).any():
         return None
-    graphs, netlist = encode_potentials(dataset, Path(cache)), np.arange(dataset.num_netlists)
+    graphs, netlist = encode_potentials(dataset, Path(cache)), dataset.groups
     data = Labelled(
-        dataset.folder, dataset.content_hash, _hardware(dataset), FABRIC_FEATURES, graphs, netlist, dataset.groups,
+        dataset.folder, dataset.content_hash, _hardware(dataset), FABRIC_FEATURES,
+        replace(graphs, netlist_of=netlist), netlist, dataset.groups,
         np.array(dataset.families), np.full(len(netlist), Phase.POOL.value), potential,
-        np.exp(graphs.log_rules.astype(float)), replace(splits, random=splits.graph, netlist_of=netlist),
+        np.exp(graphs.log_rules.astype(float)),
+        replace(splits, random=splits.graph, netlist_of=np.arange(dataset.num_netlists)),
     )  # fmt: skip
     return Selection(data, np.flatnonzero(potential > 0))
 

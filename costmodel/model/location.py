@@ -8,9 +8,8 @@ from pathlib import Path
 
 from costmodel.model.box import SHIPPED, shipped_file
 from costmodel.model.model import Model
-from costmodel.model.tracking import tracking_failures, use_settings
 from placer.base import InputError
-from placer.fabric import fabric_of
+from placer.base.tracking import tracking_failures, use_settings
 
 DEFAULT_TRACKING = "sqlite:///data/mlflow.db"
 _SCHEMES = ("runs:/", "models:/")
@@ -66,7 +65,7 @@ def log_model(run_id: str, model_file: Path, example_from: Path) -> None:
     from costmodel.model import logged_model
 
     model = Model.load(model_file)
-    example = logged_model.example_table(example_from, fabric_of(model.origin["fabric"]))
+    example = logged_model.example_table(example_from)
     with mlflow.start_run(run_id=run_id):
         mlflow.pyfunc.log_model(
             name="model",

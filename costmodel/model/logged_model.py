@@ -7,6 +7,7 @@ MLflow runs this file when such a model is loaded (mlflow.pyfunc.load_model); th
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from placer.decision.routing import decision_text, parse_decision
 from placer.fabric import Fabric, fabric_of
 from placer.netlist import Netlist
 
-COLUMNS = ("netlist", "decision")
+COLUMNS = ("fabric", "netlist", "decision")
 
 
 class LoggedModel(PythonModel):
@@ -39,15 +40,16 @@ class LoggedModel(PythonModel):
 def predict_table(model: Model, table: pd.DataFrame) -> pd.DataFrame:
     """Return `throughput`, and `sigma`, the standard deviation of its logarithm, of each row.
 
-    Column `netlist` holds Netlist.to_dict as JSON, `decision` the text of a decision file.
+    Column `fabric` holds its constants as JSON, `netlist` Netlist.to_dict, `decision` the text of a decision file.
     Raises InputError that names the row when a value is not legal.
     """
     missing = [name for name in COLUMNS if name not in table]
     if missing:
         raise InputError(f"the table has no column {missing[0]!r}; needed: {', '.join(COLUMNS)}")
-    fabric, parts = fabric_of(model.origin["fabric"]), []
-    for row, (netlist_json, decision) in enumerate(table[list(COLUMNS)].to_numpy().tolist()):
+    parts = []
+    for row, (fabric_json, netlist_json, decision) in enumerate(table[list(COLUMNS)].to_numpy().tolist()):
         try:
+            fabric = _fabric_for(model, fabric_json)
             netlist = Netlist.from_dict(parse_cell(netlist_json, "netlist"))
             decisions = parse_decision(decision, fabric, netlist)
         except InputError as error:
@@ -59,12 +61,21 @@ def predict_table(model: Model, table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=table.index)
 
 
-def example_table(folder: Path, fabric: Fabric, num_rows: int = 2) -> pd.DataFrame:
+def _fabric_for(model: Model, text: str) -> Fabric:
+    """Return a fabric. Raises InputError when it is none, or the model knows another one only."""
+    fabric = fabric_of(parse_cell(text, "fabric"))
+    known = model.origin["fabric"]
+    if "ranges" not in known and known != json.loads(json.dumps(asdict(fabric))):
+        raise InputError(f"fabric {fabric.name!r} is not {known['name']!r}, which the model was trained on")
+    return fabric
+
+
+def example_table(folder: Path, num_rows: int = 2) -> pd.DataFrame:
     """Return the first decisions of a dataset, as `predict_table` reads them."""
     samples = Dataset.open(folder).samples(0)
-    netlist = json.dumps(samples.netlist.to_dict())
+    fabric, netlist = json.dumps(asdict(samples.fabric)), json.dumps(samples.netlist.to_dict())
     rows = [
-        (netlist, decision_text(fabric, samples.netlist, samples.decisions, index))
+        (fabric, netlist, decision_text(samples.fabric, samples.netlist, samples.decisions, index))
         for index in range(min(num_rows, len(samples.decisions)))
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))

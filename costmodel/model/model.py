@@ -166,7 +166,7 @@ def _scale_of(value: object) -> float:
     """Return a scale of sigma. Raises ValueError and others for what is none."""
     scale = float(value)  # type: ignore[arg-type]  # what is no number raises
     if not 0 < scale < np.inf:
-        raise ValueError(f"scale of sigma {scale}")
+        raise ValueError(f"sigma_scale={scale}")
     return scale
 
 

@@ -84,8 +84,8 @@ class GuhaNetwork(nn.Module):
         for layer in self.layers:
             h = layer(h, incident, neighbours)
         unit, switch = h[: len(batch.unit)], h[len(batch.unit) :]
-        sums = dgl.ops.segment_reduce(batch.num_units, unit, "sum")
-        sums = sums + dgl.ops.segment_reduce(batch.num_switches, switch, "sum")
+        sums = dgl().ops.segment_reduce(batch.num_units, unit, "sum")
+        sums = sums + dgl().ops.segment_reduce(batch.num_switches, switch, "sum")
         pooled = sums / (batch.num_units + batch.num_switches)[:, None]
         log_throughput, log_sigma = self.readout(pooled)
         return Output(log_throughput, log_sigma, None)

@@ -48,7 +48,7 @@ def relations_of(batch: Batch) -> Relations:
 
 def relation(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: int) -> Any:
     """Return edges, of which the i-th leads from senders[i] to receivers[i]."""
-    return dgl.heterograph(
+    return dgl().heterograph(
         {("sender", "to", "receiver"): (senders.int(), receivers.int())},
         {"sender": num_senders, "receiver": num_receivers},
         idtype=torch.int32,
@@ -57,13 +57,13 @@ def relation(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers
 
 def total(edges: Any, messages: Tensor) -> Tensor:
     """Return the sum of the messages [num_senders, width] to each receiver."""
-    result: Tensor = dgl.ops.copy_u_sum(edges, messages.contiguous())
+    result: Tensor = dgl().ops.copy_u_sum(edges, messages.contiguous())
     return result
 
 
 def mean(edges: Any, messages: Tensor) -> Tensor:
     """Return the mean of the messages to each receiver; 0 where there are none."""
-    result: Tensor = dgl.ops.copy_u_mean(edges, messages.contiguous())
+    result: Tensor = dgl().ops.copy_u_mean(edges, messages.contiguous())
     return result
 
 
@@ -71,12 +71,12 @@ def largest(edges: Any, messages: Tensor) -> Tensor:
     """Return the largest message to each receiver, by column; 0 where there are none."""
     if not edges.num_edges():  # DGL would give the first sender a gradient
         return messages.new_zeros(edges.num_nodes("receiver"), messages.shape[1])
-    result: Tensor = dgl.ops.copy_u_max(edges, messages.contiguous())
+    result: Tensor = dgl().ops.copy_u_max(edges, messages.contiguous())
     return torch.where(torch.isinf(result), 0.0, result)  # DGL: -inf where there are none
 
 
 def pool(sizes: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and largest of the rows of each decision, which follow each other."""
-    mean_rows: Tensor = dgl.ops.segment_reduce(sizes, rows, "mean")
-    largest_rows: Tensor = dgl.ops.segment_reduce(sizes, rows, "max")
+    mean_rows: Tensor = dgl().ops.segment_reduce(sizes, rows, "mean")
+    largest_rows: Tensor = dgl().ops.segment_reduce(sizes, rows, "max")
     return mean_rows, largest_rows

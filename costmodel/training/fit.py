@@ -68,7 +68,7 @@ def fit(
     again with the same data, settings and seed, with the same result. With `start` its weights and
     normaliser are tuned on; its network must be that of `config`, but for its `rules`. Several
     processes share every batch, with the same result but for rounding.
-    Raises InputError when there is nothing to learn from, `start` reads other features, or `folder`
+    Raises InputError when there is nothing to learn from, `start` has another network, or `folder`
     belongs to another run, and WorkerCrashError when one of several processes is lost.
     """
     origin = claim(train, config, seed, folder, start)
@@ -127,6 +127,7 @@ def claim(train: Selection, config: TrainConfig, seed: int, folder: Path, start:
     """
     if start is not None:
         start.require_features(train.data.features)
+        _require_network(start, config.network)
     learn, validate = split_validation(train, config.trainer.validation_share, seed)
     origin = {
         "features": train.data.features.version,
@@ -148,6 +149,18 @@ def claim(train: Selection, config: TrainConfig, seed: int, folder: Path, start:
         )
     write_atomic(path, text)
     return origin
+
+
+def _require_network(start: Model, config: NetworkConfig) -> None:
+    """Raise InputError when a network of this configuration cannot take the weights of a model."""
+    known, asked = (describe_network(each) | {"rules": None} for each in (start.config, config))
+    other = [name for name in known | asked if known.get(name) != asked.get(name)]
+    if other:
+        name = other[0]
+        raise InputError(
+            f"model.{name}={asked.get(name)}, but the model that training starts from has {known.get(name)}; "
+            "they must be the same"
+        )
 
 
 def _fit_normaliser(network: torch.nn.Module, learn: Selection) -> None:

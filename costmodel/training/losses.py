@@ -7,6 +7,8 @@ With z = log throughput, p its prediction, per batch:
   w softplus(-(p_a - p_b) / tau), w = min(1, (z_a - z_b) / margin): near-ties hardly count;
 - rank, listwise: cross-entropy between softmax(z / tau) and softmax(p / tau) of each graph, minus
   its least value;
+- rank, differences: mean over pairs (a, b) of one graph of huber((p_a - p_b) - (z_a - z_b)) with `delta`:
+  an error that all of a graph share is free;
 - stalls: mean square error of the share of time that units starve, are blocked, wait for a port;
 - sigma: negative log likelihood of p - z with standard deviation sigma, p fixed.
 """
@@ -34,6 +36,7 @@ class RankLoss(Enum):
     NONE = "none"
     PAIRWISE = "pairwise"
     LISTWISE = "listwise"
+    DIFFERENCES = "differences"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ def losses(output: Output, batch: Batch, config: LossConfig) -> dict[str, Tensor
         parts["rank"] = config.rank_weight * _pairwise(predicted, measured, batch.graph, config)
     elif config.rank is RankLoss.LISTWISE:
         parts["rank"] = config.rank_weight * _listwise(predicted, measured, batch.graph, config)
+    elif config.rank is RankLoss.DIFFERENCES:
+        parts["rank"] = config.rank_weight * _differences(predicted, measured, batch.graph, config)
     return parts
 
 
@@ -72,7 +77,7 @@ def term_counts(batch: Batch, config: LossConfig) -> dict[str, int]:
     better = batch.log_throughput[:, None] > batch.log_throughput[None, :]
     counts = {name: len(batch) for name in ("regression", "sigma")}
     counts["stalls"] = batch.unit_stalls.numel()
-    if config.rank is RankLoss.PAIRWISE:
+    if config.rank in (RankLoss.PAIRWISE, RankLoss.DIFFERENCES):
         counts["rank"] = int((same & better).sum())
     elif config.rank is RankLoss.LISTWISE:
         counts["rank"] = len(torch.unique(batch.graph))
@@ -83,15 +88,29 @@ def _likelihood(predicted: Tensor, measured: Tensor, log_sigma: Tensor) -> Tenso
     return (log_sigma + 0.5 * ((predicted - measured) * torch.exp(-log_sigma)) ** 2).mean()
 
 
-def _pairwise(predicted: Tensor, measured: Tensor, graph: Tensor, config: LossConfig) -> Tensor:
+def _pairs(measured: Tensor, graph: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the better and the worse of all pairs of one graph that differ."""
     better, worse = torch.nonzero(
         (graph[:, None] == graph[None, :]) & (measured[:, None] > measured[None, :]), as_tuple=True
     )
+    return better, worse
+
+
+def _pairwise(predicted: Tensor, measured: Tensor, graph: Tensor, config: LossConfig) -> Tensor:
+    better, worse = _pairs(measured, graph)
     if not len(better):
         return predicted.new_zeros(())
     weight = ((measured[better] - measured[worse]) / config.margin).clamp_max(1)
     wrong = softplus((predicted[worse] - predicted[better]) / config.tau)
     return (weight * wrong).mean()
+
+
+def _differences(predicted: Tensor, measured: Tensor, graph: Tensor, config: LossConfig) -> Tensor:
+    better, worse = _pairs(measured, graph)
+    if not len(better):
+        return predicted.new_zeros(())
+    wanted = measured[better] - measured[worse]
+    return huber_loss(predicted[better] - predicted[worse], wanted, delta=config.delta)
 
 
 def _listwise(predicted: Tensor, measured: Tensor, graph: Tensor, config: LossConfig) -> Tensor:

@@ -1,8 +1,9 @@
 """A second network of a model: what will a good placement of a netlist reach?
 
 It learns from the netlists that the model learned from, as bare decisions (`encode_bare`), with their
-potential as the label: what the best of a pool of short anneals reached. Like a model with `rules`
-it predicts what is lost of an upper bound, here of the full bound.
+potential as the label: what the best of a pool of short anneals reached. Plans of one segment are
+compared with each other: a search over plans asks which of them is best, not how good they are. Like
+a model with `rules` it predicts what is lost of an upper bound, here of the full bound.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from costmodel.encoding import FABRIC_FEATURES
 from costmodel.model import Model, PotentialNetwork, Selection, open_potentials
 from costmodel.networks import FlowConfig, FlowNetwork
 from costmodel.training.fit import TrainConfig, fit
-from costmodel.training.losses import LossConfig, RankLoss
+from costmodel.training.losses import LossConfig, RankLoss, Weight
 from costmodel.training.module import TrainerConfig
 from placer.base import Count, Fill, Settings, Whole, Within
+
+MAX_PLANS = 8  # of a segment that are compared at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +34,33 @@ class PotentialConfig(Settings):
     rounds: Annotated[int, Within(0, 16)] = 2
     max_epochs: Whole = 60  # 0: the model is not asked about netlists alone
     learning_rate: Fill = 3e-3
-    netlists_per_batch: Count = 32
+    segments_per_batch: Count = 8
+    differences: Weight = 10.0  # of the error of differences between plans of a segment, relative to the error itself
 
     def learning(self) -> TrainConfig:
-        """Return what decides what is learned. Netlists are not ranked: each has one label."""
+        """Return what decides what is learned; plans of one segment are compared."""
         network = FlowConfig(self.width, self.lane_width, self.rounds, stalls=False, rules=True)
         trainer = TrainerConfig(
             max_epochs=self.max_epochs, learning_rate=self.learning_rate, patience=self.max_epochs,
-            graphs_per_batch=self.netlists_per_batch, decisions_per_graph=1,
+            graphs_per_batch=self.segments_per_batch, decisions_per_graph=MAX_PLANS,
         )  # fmt: skip
-        return TrainConfig(network, LossConfig(rank=RankLoss.NONE), trainer)
+        loss = LossConfig(rank=RankLoss.DIFFERENCES, rank_weight=self.differences)
+        return TrainConfig(network, loss, trainer)
 
 
 def add_potential(
-    model: Model, train: Selection, cache: Path, config: PotentialConfig, seed: int, folder: Path
+    model: Model,
+    train: Selection,
+    cache: Path,
+    config: PotentialConfig,
+    seed: int,
+    folder: Path,
+    start: PotentialNetwork | None = None,
 ) -> Model:
     """Return a model with a network for netlists alone, which has learned from those of `train`.
 
-    Checkpoints go to `folder`, as those of `fit`. A dataset without potentials, or of another kind than
-    decisions on a fabric, leaves the model as it is.
+    Checkpoints go to `folder`, as those of `fit`; with `start` its weights are tuned on. A dataset without
+    potentials, or of another kind than decisions on a fabric, leaves the model as it is.
     """
     if config.max_epochs == 0 or train.data.features is not FABRIC_FEATURES:
         return model
@@ -57,7 +68,8 @@ def add_potential(
     if found is None:
         return model
     some = Selection(found.data, found.ids[np.isin(found.ids, train.netlist)])
-    learned = fit(some, config.learning(), seed, folder)
+    known = None if start is None else Model(start.network.config, start.network, start.sigma_scale, model.origin)
+    learned = fit(some, config.learning(), seed, folder, start=known)
     assert isinstance(learned.network, FlowNetwork)
     told = {"num_netlists": len(some), **asdict(config)}
     potential = PotentialNetwork(learned.network, learned.sigma_scale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,19 +13,19 @@ import numpy as np
 import pandas as pd
 import yaml
 from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import Logger
 
 from costmodel.base import Evaluation, score_predictions
 from costmodel.dataset import SplitKind
+from costmodel.encoding import FABRIC_FEATURES
 from costmodel.model import (
     Labelled,
     Model,
     Prediction,
     Selection,
-    Tracker,
-    TrackingConfig,
     log_model,
     open_labelled,
-    open_tracker,
+    open_model,
     split_validation,
 )
 from costmodel.networks import network_config
@@ -48,7 +48,7 @@ from placer.base import (
     source_key,
     write_atomic,
 )
-from placer.fabric import Fabric
+from placer.base.tracking import Tracker, TrackingConfig, open_tracker
 
 CHECKPOINTS, POTENTIAL_CHECKPOINTS = "checkpoints", "checkpoints_potential"
 CONFIG_FILE, EPOCHS_FILE, METRICS_FILE = "config.yaml", "epochs.csv", "metrics.json"
@@ -69,6 +69,7 @@ class RunConfig(Settings):
     split: Literal["all", "random", "graph", "family"]
     fold: int
     seed: Whole
+    start: str | None
     output: Path
     processes: Count
     tracking: TrackingConfig
@@ -76,6 +77,12 @@ class RunConfig(Settings):
     @property
     def model_file(self) -> Path:
         return self.output / f"{self.model['name']}.pt"
+
+    @property
+    def run_name(self) -> str:
+        """Return how the run is listed: what is trained, on what, and which part is left for the test."""
+        part = "" if self.split == "all" else f", {self.split} fold {self.fold}"
+        return f"{self.model['name']} on {self.data.name}{part}, seed {self.seed}"
 
     def learning(self) -> TrainConfig:
         """Return what decides what is learned.
@@ -121,14 +128,15 @@ class EpochLog(Callback):
     Rows are part of checkpoints: a run that goes on after a kill has those of all its epochs.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_epoch: Callable[[str], None]) -> None:
         self.rows: list[dict[str, float]] = []
-        self._path = path
+        self._path, self._on_epoch = path, on_epoch
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self.rows.append({"epoch": trainer.current_epoch} | dict(sorted(metrics.items())))
         write_atomic(self._path, _csv(pd.DataFrame(self.rows)))
+        self._on_epoch(f"epoch {len(self.rows)} of {trainer.max_epochs}, validation loss {metrics['val_loss']:.5f}")
 
     def state_dict(self) -> dict[str, Any]:
         return {"rows": self.rows}
@@ -137,12 +145,34 @@ class EpochLog(Callback):
         self.rows = state_dict["rows"]
 
 
+class EpochMetrics(Logger):
+    """Gives Lightning's metrics of epochs to a run in MLflow."""
+
+    name = version = None
+
+    def __init__(self, tracker: Tracker) -> None:
+        super().__init__()
+        self._tracker = tracker
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        values = dict(metrics)
+        self._tracker.log_metrics(values, int(values.pop("epoch", 0)))
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: the run has them since it began."""
+
+
 def run(
-    config: RunConfig, *, show_progress: bool = False, finish: Callable[[Model, Selection], Model] | None = None
+    config: RunConfig,
+    *,
+    show_progress: bool = False,
+    on_epoch: Callable[[str], None] = lambda text: None,
+    finish: Callable[[Model, Selection], Model] | None = None,
 ) -> RunResult:
     """Train, test, and write everything to `config.output`.
 
-    `finish` is given the model and what it was trained with, and returns the model that is written.
+    `on_epoch` is told what each epoch came to. `finish` is given the model and what it was trained with, and
+    returns the model that is written.
 
     A run that was cut off goes on when it is called again with the same settings.
     Raises InputError when the input is wrong or the tracking server does not answer.
@@ -152,18 +182,20 @@ def run(
     data = open_labelled(config.data, config.cache)
     train, test = select(data, config.split, config.fold)
     folder = config.output / CHECKPOINTS
-    claim(train, learning, config.seed, folder)
-    tracker = open_tracker(config.tracking, config.output.name, _parameters(config, data), folder / "mlflow.json")
-    log = EpochLog(config.output / EPOCHS_FILE)
+    start = None if config.start is None else open_model(config.start)
+    claim(train, learning, config.seed, folder, start)
+    tracker = open_tracker(config.tracking, config.run_name, _parameters(config, data), folder / "mlflow.json")
+    log = EpochLog(config.output / EPOCHS_FILE, on_epoch)
     with tracker:
         model = fit(
-            train, learning, config.seed, folder,
-            logger=tracker.logger, callbacks=[log], show_progress=show_progress,
+            train, learning, config.seed, folder, start=start,
+            logger=EpochMetrics(tracker) if tracker.is_open else None, callbacks=[log], show_progress=show_progress,
             processes=config.processes,
         )  # fmt: skip
         model = add_potential(
-            model, train, config.cache, config.potential, config.seed, config.output / POTENTIAL_CHECKPOINTS
-        )
+            model, train, config.cache, config.potential, config.seed, config.output / POTENTIAL_CHECKPOINTS,
+            None if start is None else start.potential,
+        )  # fmt: skip
         if finish is not None:
             model = finish(model, train)
         validation = split_validation(train, config.trainer.validation_share, config.seed)[1]
@@ -239,8 +271,8 @@ def _track(tracker: Tracker, config: RunConfig, result: RunResult, data: Labelle
     metrics = {f"validation_{k}": v for k, v in result.validation.to_dict().items()}
     if result.test is not None:
         metrics |= {f"test_{k}": v for k, v in result.test.to_dict().items()}
-    tracker.log_metrics({k: v for k, v in metrics.items() if np.isfinite(v)})
+    tracker.log_metrics(metrics)
     files = (*config.output.glob("*.*"), config.output / CHECKPOINTS / BEST_CHECKPOINT)
     tracker.log_files(sorted(files))
-    if isinstance(data.hardware, Fabric):  # only those are served
+    if data.features is FABRIC_FEATURES:  # only those are served
         tracker.log_model(lambda run_id: log_model(run_id, config.model_file, data.folder))

@@ -19,8 +19,6 @@ from placer.base import InputError, counting_bar, make_console, source_key
 from placer.base.config import run_command, to_dataclass
 from placer.base.workers import Workers
 
-NOTE_EVERY = 8  # graphs, where there is no terminal to show a bar
-
 
 @dataclass(frozen=True, slots=True)
 class WaferContent:
@@ -90,14 +88,8 @@ def main(config: DictConfig) -> None:
     """Make a dataset of labelled mappings and print how many each engine found."""
     settings, console = to_dataclass(WaferDatasetConfig, config), make_console()
     content = settings.content()
-    with counting_bar(console, "graphs") as show:
-
-        def report(done: int, total: int) -> None:
-            show(done, total)
-            if not console.is_terminal and done % NOTE_EVERY == 0:
-                console.print(f"{done} of {total} graphs")
-
-        dataset = build_mappings(content, settings.output, settings, report)
+    with counting_bar("graphs") as on_progress:
+        dataset = build_mappings(content, settings.output, settings, on_progress)
     counts = sorted(Counter(dataset.index.phase.tolist()).items())
     parts = ", ".join(f"{engine} {number}" for engine, number in counts)
     console.print(f"{len(dataset)} mappings of {dataset.num_netlists} graphs: {parts}")

@@ -17,7 +17,7 @@ from costmodel.model import DataKind, Labelled, register_kind
 from costmodel.wafer.encode import Encoder, unit_ops, unit_stages
 from costmodel.wafer.features import WAFER_FEATURES
 from costmodel.wafer.schema import WAFER_TABLES
-from placer.base import FloatArray, InputError, LongArray
+from placer.base import FloatArray, InputError, LongArray, source_key
 from placer.kernels.model import NUM_COLUMNS, KernelGraph, find_faults, layout_of, parse_kgraph
 from placer.kernels.sizing import Problem
 from placer.kernels.truth import TRUTH_VERSION, Resolution
@@ -105,7 +105,7 @@ class WaferDataset(Tables):
 def encode_mappings(dataset: WaferDataset, folder: Path) -> GraphSet:
     """Encode all mappings with their labels into files in `folder`; files that are there are used again."""
     parts = (part_of(dataset.mappings(i)) for i in range(dataset.num_netlists))
-    return stored_graph_set(parts, WAFER_FEATURES.version, dataset.content_hash, folder)
+    return stored_graph_set(parts, WAFER_FEATURES.version, dataset.content_hash, source_key(Path(__file__)), folder)
 
 
 def part_of(mappings: LabelledMappings) -> dict[str, NDArray[Any]]:

@@ -6,9 +6,11 @@ import math
 import re
 import shlex
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
+from placer.base.files import is_file_name
 from placer.base.sources import ROOT
 
 MARK = '"""Command: '  # with which the module of a command begins
@@ -58,6 +60,12 @@ def plain(value: object) -> str:
 def command_line(module: str) -> str:
     """Return what the user typed to run this command, to be kept with its results."""
     return shlex.join(["python", "-m", module, *sys.argv[1:]])
+
+
+def notice_file_name(output: Path) -> None:
+    """Tell a user whose `output` names a file that it is a folder in all commands."""
+    if is_file_name(output):
+        sys.stderr.write(f"notice: output={output} names a file; it is taken, but output is a folder in all commands\n")
 
 
 def make_console() -> Console:

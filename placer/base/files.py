@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import secrets
 import warnings
 import zipfile
@@ -68,6 +69,16 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+
+
+def is_file_name(output: Path) -> bool:
+    """Say whether an `output`, which is a folder, names a file, as some commands had it: `data/layout.txt`."""
+    return bool(re.fullmatch(r"\.[A-Za-z]\w{0,5}", output.suffix)) and not output.is_dir()
+
+
+def output_file(output: Path, name: str) -> Path:
+    """Return the file `name` in the folder `output`; one that names a file itself is still taken for that file."""
+    return output if is_file_name(output) else output / name
 
 
 def write_atomic(path: str | Path, content: str | bytes) -> None:

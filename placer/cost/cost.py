@@ -34,6 +34,37 @@ class MonotoneCost(CostModel, Protocol):
     def ranks_like(self) -> CostModel: ...
 
 
+class Forecast(Protocol):
+    """What a cost model that knows its own error says of some decisions."""
+
+    @property
+    def throughput(self) -> FloatArray: ...  # [num_decisions]
+
+    @property
+    def log_sigma(self) -> FloatArray | None: ...  # [num_decisions] log of the deviation of log throughput
+
+
+@runtime_checkable
+class UncertainCost(CostModel, Protocol):
+    """A cost model that knows how far off it may be, and what it has never seen."""
+
+    def predict_with_uncertainty(self, netlist: Netlist, decisions: Decisions) -> Forecast:
+        """Return the scores, and how far they may be off."""
+        ...
+
+    def remarks(self, netlist: Netlist) -> list[str]:
+        """Return what of a netlist or its fabric is far from all that it has learned from."""
+        ...
+
+
+def sigma_of(cost: CostModel, netlist: Netlist, decision: Decisions) -> float | None:
+    """Return the deviation of the logarithm of the score of a stack of one; None: the cost model does not tell."""
+    if not isinstance(cost, UncertainCost):
+        return None
+    log_sigma = cost.predict_with_uncertainty(netlist, decision).log_sigma
+    return None if log_sigma is None else float(np.exp(log_sigma[0]))
+
+
 @runtime_checkable
 class PotentialCost(CostModel, Protocol):
     """A cost model that also knows netlists which have not been placed."""

@@ -14,7 +14,7 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(ExploreConfig, config)
     require_folder(settings.output)
     console = make_console()
-    with counting_bar(console, "fabrics") as on_progress:
+    with counting_bar("fabrics") as on_progress:
         found = explore(settings, on_progress)
     write_explored(settings, found, command_line("placer.explore"))
     console.print(front_table(found).screen())

@@ -26,14 +26,16 @@ TILES_PER_CHANNEL = 4  # tiles for each DRAM channel in the presets
 _SEED_TAG = 0xFAB  # keeps the seeds apart from those of other draws
 
 
-def draw_fabric(seed: int, index: int) -> Fabric:
-    """Draw random fabric number `index`; none is a preset under another name."""
+def draw_fabric(seed: int, index: int, least_tiles: int = 0) -> Fabric:
+    """Draw random fabric number `index` with so many tiles or more; none is a preset under another name."""
     if seed < 0 or index < 0:
         raise InputError(f"random fabric: seed={seed}, index={index}; allowed 0 or more")
+    if least_tiles > COLUMNS[1] * ROWS[1]:
+        raise InputError(f"random fabric: least_tiles={least_tiles}; allowed at most {COLUMNS[1] * ROWS[1]}")
     rng = np.random.default_rng([seed, index, _SEED_TAG])
     while True:
         fabric = _draw(f"random_{seed}_{index}", rng)
-        if _constants(fabric) not in _presets():
+        if fabric.columns * fabric.rows >= least_tiles and _constants(fabric) not in _presets():
             return fabric
 
 

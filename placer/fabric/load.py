@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -12,15 +13,21 @@ from placer.base.config import CONF_DIR, choices, compose_config, to_dataclass
 from placer.fabric.fabric import Fabric
 
 
-def load_fabric(name: str, overrides: Sequence[str] = ()) -> Fabric:
-    """Load `conf/fabric/<name>.yaml`, changed by overrides such as "link.hop_cycles=3".
+def load_fabric(name: str | Path, overrides: Sequence[str] = ()) -> Fabric:
+    """Load `conf/fabric/<name>.yaml` or a YAML file, changed by overrides such as "link.hop_cycles=3".
 
+    The defaults list of a file may name fabrics of `conf/fabric`: `defaults: [small, _self_]`.
     Raises InputError for an unknown name, key or value.
     """
-    names = choices("fabric")
-    if name not in names:
-        raise InputError(f"unknown fabric {name!r}; {allowed_text(name, names)}")
-    return to_dataclass(Fabric, compose_config(name, overrides, CONF_DIR / "fabric"))
+    folder, names = CONF_DIR / "fabric", choices("fabric")
+    if str(name) in names:
+        return to_dataclass(Fabric, compose_config(str(name), overrides, folder))
+    file = Path(name)
+    if file.suffix not in (".yaml", ".yml"):
+        raise InputError(f"unknown fabric {str(name)!r}; {allowed_text(str(name), names)}, or a file *.yaml")
+    if not file.is_file():
+        raise InputError(f"fabric {name}: there is no such file")
+    return to_dataclass(Fabric, compose_config(file.stem, overrides, file.parent.resolve(), also=folder))
 
 
 def fabric_of(description: dict[str, Any]) -> Fabric:

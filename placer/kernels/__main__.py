@@ -12,7 +12,16 @@ from typing import Literal
 
 from omegaconf import DictConfig
 
-from placer.base import InputError, Interrupt, StatusLine, command_line, make_console, require_folder
+from placer.base import (
+    InputError,
+    Interrupt,
+    StatusLine,
+    command_line,
+    make_console,
+    notice_file_name,
+    output_file,
+    require_folder,
+)
 from placer.base.config import build_target, run_command, to_dataclass
 from placer.kernels.engines import ChainOptions, EngineName, map_wafers
 from placer.kernels.model import KERNEL_TYPES, MAX_SIDE, OutRule, OutRules, Part, load_or_generate
@@ -44,9 +53,9 @@ class KernelsConfig:
                 raise InputError(f"{name}={value} is out of range; allowed: {least} or more")
         if not self.time_limit > 0:
             raise InputError(f"time_limit={self.time_limit} must be more than 0 seconds")
-        if self.output.suffix in ("", ".html", ".json", ".png"):
-            raise InputError(f"output={self.output}: name a file such as layout.txt")
-        if self.kgraph is not None and self.kgraph.resolve() == self.output.resolve():
+        if self.layout_file.suffix in (".html", ".json", ".png"):
+            raise InputError(f"output={self.output}: such a file goes beside the layout; name a folder")
+        if self.kgraph is not None and self.kgraph.resolve() == self.layout_file.resolve():
             raise InputError(f"output={self.output} would take the place of the graph; name another")
         if set(self.out_rules) != set(KERNEL_TYPES):
             raise InputError(f"out_rules must hold exactly {', '.join(KERNEL_TYPES)}")
@@ -61,6 +70,11 @@ class KernelsConfig:
                 f"wafers={self.wafers}, but wafer_sizes has {len(sizes)} entries; name one size "
                 "per wafer, or leave one of the two options out"
             )
+
+    @property
+    def layout_file(self) -> Path:
+        """Return where the layout goes; what else is written has the same name."""
+        return output_file(self.output, "layout.txt")
 
     def to_cost(self) -> MappingCost | None:
         """Return what chooses in place of the score, None: nothing. Raises InputError."""
@@ -94,17 +108,18 @@ def run(settings: KernelsConfig, interrupt: Interrupt) -> list[Part]:
 def main(config: DictConfig) -> None:
     """Read the config, map the graph, write files and print."""
     settings = to_dataclass(KernelsConfig, config)
-    require_folder(settings.output.parent)
+    require_folder(settings.layout_file.parent)
     with Interrupt() as interrupt:
         parts = run(settings, interrupt)
     is_interrupted = interrupt.is_asked
     paths_of = {name: str(getattr(settings, name)) for name in ("kgraph", "output", "model")}
     described = {**asdict(settings), **paths_of}
     command = command_line("placer.kernels")
-    paths = write(parts, settings.output, described, command, is_interrupted=is_interrupted)
+    paths = write(parts, settings.layout_file, described, command, is_interrupted=is_interrupted)
     console = make_console()
     show(parts, console)
     console.print("written: " + ", ".join(map(str, paths)))
+    notice_file_name(settings.output)
     if is_interrupted:
         # The mapping is safe; the exit code tells that it is not final.
         raise KeyboardInterrupt

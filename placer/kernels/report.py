@@ -25,7 +25,7 @@ from placer.kernels.model import (
     kernel_performance,
     to_json,
 )
-from placer.show.html import Arrow, Box, BoxView, Cell, Chapter, Page, PageTable
+from placer.show.html import Arrow, Box, BoxView, Cell, Chapter, Page, PageTable, Scale
 
 _COLOURS = colormaps["viridis"]
 _ARROW = {"arrowstyle": "-|>", "color": "#D00000", "linewidth": 0.9, "mutation_scale": 7}
@@ -33,7 +33,7 @@ NUMBERS = (
     "kernels", "deltaT", "bound", "wire length", "adapters", "with min(c,k)", "score",
     "without adapters", "utilisation", "throughput",
 )  # fmt: skip
-LEGEND_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+NUM_COLOURS = 16  # of the scale on a page
 OTHER_RULES: OutRules = dict.fromkeys(KERNEL_TYPES, "min(c,k)")
 
 
@@ -53,6 +53,17 @@ class _Drawn(NamedTuple):
     def centre(self) -> tuple[float, float]:
         """Return the middle of the rectangle."""
         return self.x + self.width / 2, self.y + self.height / 2
+
+    def entry(self, other: _Drawn) -> tuple[float, float]:
+        """Return where the line from the centre of another kernel enters this one."""
+        (x, y), (from_x, from_y) = self.centre, other.centre
+        steps = [abs(x - from_x) / self.width, abs(y - from_y) / self.height]  # in sizes of this kernel
+        left = 0.5 / max(*steps, 0.5)  # share of the line that lies within
+        return x + left * (from_x - x), y + left * (from_y - y)
+
+
+def _scale_colours() -> list[str]:
+    return [time_colour(number / (NUM_COLOURS - 1)) for number in range(NUM_COLOURS)]
 
 
 def time_colour(share: float) -> str:
@@ -169,15 +180,15 @@ def _floorplan(part: Part) -> Chapter:
             "size": f"{width} x {height}",
             "time": f"{time:,.10g}, {share:.0%} of the slowest",
         }
-        boxes.append(Box(x, y, width, height, name, f"kernel {name}", time_colour(share), facts))
+        boxes.append(Box(x, y, width, height, f"{name} {kind}", f"kernel {name}", time_colour(share), facts))
     view = BoxView(
         f"Floorplan of wafer {part.wafer + 1}: {len(boxes)} kernels",
         "Kernels as rectangles on the wafer, coloured by their time; arrows are streams.",
         wafer.width,
         wafer.height,
         boxes,
-        [Arrow(a, b, kernels[a].centre, kernels[b].centre) for a, b in part.graph.edges],
-        {f"{share:.0%} of the slowest": time_colour(share) for share in LEGEND_SHARES},
+        [Arrow(a, b, kernels[a].centre, kernels[b].entry(kernels[a])) for a, b in part.graph.edges],
+        scale=Scale("Time of a kernel / the slowest", "0%", "100%", _scale_colours()),
     )
     header = ["kernel", "x", "y", "width", "height", "time", "of the slowest"]
     return Chapter(f"Wafer {part.wafer + 1}", [view, PageTable("Kernels", header, rows)])

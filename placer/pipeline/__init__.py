@@ -12,18 +12,21 @@ from placer.pipeline.network_time import (
     section_time,
     time_of,
 )
-from placer.pipeline.page import placing_page
-from placer.pipeline.placing import PlaceConfig, place_sections
+from placer.pipeline.page import placing_page, simulated_page, total_page
+from placer.pipeline.placing import INTERVAL, PlaceConfig, PlacedSection, place_sections
 from placer.pipeline.progress import SearchProgress
 from placer.pipeline.report import (
+    placed_metrics,
+    run_name,
     show_placed,
     show_simulated,
     write_placed,
     write_plan,
     write_simulated,
     write_timelines,
+    written_files,
 )
-from placer.pipeline.simulating import SimulateConfig, simulate_sections
+from placer.pipeline.simulating import SimulateConfig, SimulatedSection, simulate_sections
 from placer.pipeline.source import Lowered, SectionResult, Source
 from placer.pipeline.time_report import (
     section_time_to_dict,

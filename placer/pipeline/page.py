@@ -10,22 +10,30 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from placer.annealing import Round
+from placer.fabric import SiteKind
 from placer.pipeline.network_time import NetworkTime
-from placer.pipeline.placing import Judged, PlaceConfig, PlacedSection
-from placer.pipeline.simulating import SimulateConfig
+from placer.pipeline.placing import INTERVAL, Judged, PlaceConfig, PlacedSection
+from placer.pipeline.simulating import SimulateConfig, SimulatedSection
 from placer.pipeline.source import SectionResult, Source
 from placer.pipeline.time_report import time_chapters
 from placer.show import curve_figure
 from placer.show.html import Cell, Chapter, Folded, Frame, Page, PageTable, Text, picture_of, placement_sections
+from placer.simulation import UnitTime
 
 MAX_CURVE_ROWS = 60  # of the table beside the picture
 
 
-def simulated_page(config: SimulateConfig, result: SectionResult, command: str, more: Sequence[Chapter] = ()) -> Page:
+def simulated_page(
+    config: SimulateConfig, result: SimulatedSection, command: str, more: Sequence[Chapter] = ()
+) -> Page:
     """Return everything about one section of a graph: placement and simulation; `more` goes to the end."""
-    fabric, netlist = config.fabric, result.section.netlist
-    frame = Frame(f"placement: {config.placement}", result.decision)
-    sections = placement_sections(fabric, netlist, result.measurement, [frame])
+    fabric, netlist, other = config.fabric, result.section.netlist, result.beside
+    frame, beside = Frame(f"placement: {config.placement}", result.decision), None
+    if other is not None:
+        beside = Frame(f"beside: {config.beside}", other.decision, other.measurement)
+    sections = placement_sections(fabric, netlist, result.measurement, [frame], beside)
+    if other is not None:
+        sections[1:1] = [_two_placements(config, result, other)]
     title, subtitle = f"{netlist.name} on {fabric.name}", f"Simulated, seed {config.seed}"
     return Page(title, subtitle, command, asdict(config), [*sections, *more])
 
@@ -49,11 +57,39 @@ def total_page(config: Source, time: NetworkTime, name: str, pages: Mapping[str,
     return Page(f"{name} on {config.fabric.name}", subtitle, command, asdict(config), chapters)
 
 
+def _two_placements(config: SimulateConfig, result: SectionResult, other: SectionResult) -> Chapter:
+    """Tell what differs between a placement and the one beside it."""
+    both = [_placement_facts(config, one) for one in (result, other)]
+    rows = [[name, both[0][name], both[1][name]] for name in both[0]]
+    moved = int((result.decision.sites != other.decision.sites).sum())
+    text = f"{moved} of {result.section.netlist.num_units} units are at another site."
+    header = ["", config.placement, str(config.beside)]
+    return Chapter("Two placements", [Text(text), PageTable("Figures of both", header, rows)])
+
+
+def _placement_facts(config: SimulateConfig, result: SectionResult) -> dict[str, str]:
+    netlist, measured, num_mesh = result.section.netlist, result.measurement, config.fabric.topology.num_mesh_links
+    links = [int((result.decision.route(flow)[0] < num_mesh).sum()) for flow in range(netlist.num_flows)]
+    compute = [number for number, unit in enumerate(netlist.units) if unit.kind == SiteKind.COMPUTE]
+    return {
+        "cycles per sample": f"{measured.cycles_per_sample:,.1f}",
+        "throughput": f"{measured.throughput:.3f}",
+        "compute units busy, mean": f"{measured.unit_time[compute, UnitTime.BUSY].mean():.1%}",
+        "vectors x links per sample": f"{sum(n * f.tokens for n, f in zip(links, netlist.flows, strict=True)):,}",
+        "busiest link between switches": f"{measured.link_utilisation[:num_mesh].max():.1%}",
+        "most links of a flow": str(max(links, default=0)),
+        "critical": measured.critical,
+    }
+
+
 def _frames(placed: PlacedSection) -> list[Frame]:
     """Return the start, what the search found on its way, and the result with its final routes."""
-    best = placed.search.best
-    steps = [Frame(f"after {s.moves:,} moves: energy {s.energy:.4f}", s.decision) for s in best.replay]
-    start = Frame(f"start: energy {placed.start.energy:.4f}", best.start)
+    best, measured = placed.search.best, {one.name: one.measurement for one in placed.judged}
+    steps = [
+        Frame(f"after {s.moves:,} moves: energy {s.energy:.4f}", s.decision, measured.get(f"after {s.moves:,} moves"))
+        for s in best.replay
+    ]
+    start = Frame(f"start: energy {placed.start.energy:.4f}", best.start, placed.start.measurement)
     result = Frame(f"result: energy {placed.result.energy:.4f}", placed.decision)
     return [start, *steps, result]
 
@@ -64,6 +100,11 @@ def _predicted(config: PlaceConfig, placed: PlacedSection) -> Chapter:
         "Throughput is the bound over cycles per sample: 1 is the best that can be. "
         f"Predicted by the cost model {config.cost.name!r}, simulated cycle by cycle."
     )
+    if (interval := placed.result.interval) is not None:
+        low, high = interval
+        text += f" {INTERVAL:.0%} of such results lie between {low:.3f} and {high:.3f}, says the cost model."
+    if placed.remarks:
+        text += f" It is a guess, far from what the cost model has learned from: {', '.join(placed.remarks)}."
     num = len(placed.judged)
     words = f"Predicted against simulated throughput of {num} placements; table below"
     return Chapter(

@@ -27,7 +27,8 @@ from placer.annealing import (
     search_starts,
 )
 from placer.base import Count, InputError, Interrupt, Positive, Whole
-from placer.cost import CostChoice, Rules, energy_of
+from placer.base.tracking import NOWHERE, TrackingConfig
+from placer.cost import CostChoice, Rules, UncertainCost, energy_of, sigma_of
 from placer.decision import Decisions, allowed_sites, check, load_constraints, require_known_units
 from placer.netlist.lowering import Section
 from placer.pipeline.progress import SearchProgress
@@ -38,6 +39,7 @@ MAX_STEPS = 5  # between start and result that are simulated
 STEP_SECONDS = 1.0  # that this may take,
 STEP_SHARE = 0.05  # or this share of the search
 WARM_TEMPERATURE = 0.01  # at which a warm start is annealed: hotter would forget it
+INTERVAL, INTERVAL_SIGMAS = 0.8, 1.2816  # share of intervals of predictions that hold, and their half width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +62,11 @@ class PlaceConfig(Source):
     moves: MoveMix
     schedule: Schedule
     rules: Rules
+    tracking: TrackingConfig = NOWHERE
 
-    def to_options(self) -> AnnealOptions:
-        """Return how one start is searched; those that wait for a process share the time limit."""
-        turns = math.ceil(self.starts / self.workers)
+    def to_options(self, sections: int = 1) -> AnnealOptions:
+        """Return how one start is searched; sections, and starts that wait for a process, share the time limit."""
+        turns = sections * math.ceil(self.starts / self.workers)
         temperature = self.start_temperature
         if temperature is None and self.warm_start is not None:
             temperature = WARM_TEMPERATURE
@@ -85,6 +88,15 @@ class Judged:
     energy: float  # what the search descends
     predicted: float  # normalised throughput, by the cost model
     measurement: Measurement  # by a simulation, a long one of start and result
+    sigma: float | None = None  # deviation of the logarithm of `predicted`; None: the cost model does not tell
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return between which throughputs `INTERVAL` of such predictions lie; None: nobody knows."""
+        if self.sigma is None:
+            return None
+        factor = math.exp(INTERVAL_SIGMAS * self.sigma)
+        return self.predicted / factor, min(1.0, self.predicted * factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +104,10 @@ class PlacedSection(SectionResult):
     """One section, placed by a search."""
 
     search: MultiStartResult
+    seconds: float  # of the whole search: pool, walks and simulations of finalists
     routing: FinalRouting
     judged: tuple[Judged, ...]  # where the best search began, some on its way, the result
+    remarks: tuple[str, ...] = ()  # what is far from all that the cost model has learned from
     is_last: bool = False  # Ctrl-C while it was simulated, or the next section was searched
 
     @property
@@ -144,7 +158,7 @@ def _tasks(config: PlaceConfig, sections: Sequence[Section]) -> list[tuple[Task,
         constraints = load_constraints(config.constraints, fabric)
         require_known_units(constraints, netlists)
     cost = config.cost.model(fabric, config.rules, config.seed)
-    options, tasks = config.to_options(), []
+    options, tasks = config.to_options(len(sections)), []
     for netlist in netlists:
         is_allowed = allowed_sites(fabric, netlist, constraints)
         warm_start = None
@@ -161,6 +175,7 @@ def _place(
     config: PlaceConfig, section: Section, task: Task, strategy: Strategy, number: int, progress: SearchProgress
 ) -> PlacedSection:
     fabric, netlist = config.fabric, section.netlist
+    begin = time.perf_counter()
     search = search_starts(
         task, strategy, (config.seed, number), config.starts, config.workers,
         progress.on_round, progress.on_finish,
@@ -170,12 +185,17 @@ def _place(
     if config.final_routing is FinalRouting.NEGOTIATED:
         decision, routing = reroute(fabric, netlist, task.cost, decision)
     check(fabric, netlist, decision)
+    seconds = time.perf_counter() - begin
+    progress.note("the search is over; a long simulation measures the result")
     with Interrupt() as interrupt:  # what was found is measured all the same
         begin = time.perf_counter()
         start, result = _judge(task, best.start, decision)
         num_steps = affordable_steps(best.result.seconds, time.perf_counter() - begin)
         judged = (start, *_judge_steps(task, best.replay, num_steps), result)
-    return PlacedSection(section, decision, result.measurement, search, routing, judged, interrupt.is_asked)
+    remarks = tuple(task.cost.remarks(netlist)) if isinstance(task.cost, UncertainCost) else ()
+    return PlacedSection(
+        section, decision, result.measurement, search, seconds, routing, judged, remarks, interrupt.is_asked
+    )
 
 
 def affordable_steps(search_seconds: float, judge_seconds: float) -> int:
@@ -194,9 +214,12 @@ def _judge(task: Task, start: Decisions, result: Decisions) -> list[Judged]:
     with ThreadPoolExecutor(len(decisions)) as pool:
         measured = pool.map(lambda decision: simulate(fabric, netlist, decision, limits)[0], decisions.values())
     return [
-        Judged(name, energy_of(cost, netlist, decision), float(cost.score(netlist, decision)[0]), found)
+        Judged(
+            name, energy_of(cost, netlist, decision), float(cost.score(netlist, decision)[0]), found,
+            sigma_of(cost, netlist, decision),
+        )
         for (name, decision), found in zip(decisions.items(), measured, strict=True)
-    ]
+    ]  # fmt: skip
 
 
 def _judge_steps(task: Task, replay: Sequence[Snapshot], number: int) -> list[Judged]:

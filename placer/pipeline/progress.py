@@ -1,4 +1,4 @@
-"""A bar that shows how a search gets on, in a terminal only."""
+"""A bar that shows how a search gets on."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class SearchProgress(NotedBar):
     A single start shows its rounds, several show how many have finished.
     """
 
-    def __init__(self, options: AnnealOptions, starts: int) -> None:
-        super().__init__()
+    def __init__(self, options: AnnealOptions, starts: int, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
         self._options, self._starts = options, starts
         self._name = ""
         self._task = TaskID(0)
@@ -30,6 +30,10 @@ class SearchProgress(NotedBar):
             self.remove_task(self._task)
         self._name, self._best, self._first = name, math.inf, None
         self._task = self.add_task(name, total=1.0, note="compiling")
+
+    def note(self, text: str) -> None:
+        """Say what comes after the search."""
+        self.update(self._task, description=self._name, completed=1.0, note=text)
 
     def on_round(self, phase: str, point: Round) -> None:
         """Show a round of the only start."""

@@ -21,9 +21,9 @@ from placer.netlist import Netlist, full_bound
 from placer.pipeline.energy import section_joules
 from placer.pipeline.network_time import NetworkTime, time_of
 from placer.pipeline.page import placing_page, simulated_page, total_page
-from placer.pipeline.placing import Judged, PlaceConfig, PlacedSection
-from placer.pipeline.simulating import SimulateConfig
-from placer.pipeline.source import Lowered, SectionResult, Source
+from placer.pipeline.placing import INTERVAL, Judged, PlaceConfig, PlacedSection
+from placer.pipeline.simulating import SimulateConfig, SimulatedSection
+from placer.pipeline.source import Lowered, SectionResult, Source, section_stem
 from placer.pipeline.time_report import (
     joules_to_dict,
     section_time_to_dict,
@@ -47,7 +47,7 @@ NUM_REASONS = 3  # for refused moves, listed in the summary
 R = TypeVar("R", bound=SectionResult)
 
 
-def show_simulated(config: SimulateConfig, results: Sequence[SectionResult], console: Console) -> None:
+def show_simulated(config: SimulateConfig, results: Sequence[SimulatedSection], console: Console) -> None:
     """Print a summary of each section, and of all of them together."""
     for result in results:
         _show_simulated(config.fabric, result, console)
@@ -60,7 +60,7 @@ def show_simulated(config: SimulateConfig, results: Sequence[SectionResult], con
     _show_time(time_of(config.fabric, results, config.batch), console)
 
 
-def _show_simulated(fabric: Fabric, result: SectionResult, console: Console) -> None:
+def _show_simulated(fabric: Fabric, result: SimulatedSection, console: Console) -> None:
     netlist, measured = result.section.netlist, result.measurement
     console.rule(f"{netlist.name} on {fabric.name}")
     full = full_bound(fabric, netlist)
@@ -75,6 +75,9 @@ def _show_simulated(fabric: Fabric, result: SectionResult, console: Console) -> 
         "first sample after": f"{measured.first_sample_cycles} cycles",
         "critical resource": measured.critical,
     }
+    if result.beside is not None:
+        other = result.beside.measurement
+        facts["beside"] = f"{other.cycles_per_sample:.1f} cycles per sample, throughput {other.throughput:.3f}"
     console.print(_grid(facts))
     stalls = ScreenTable(
         Column("unit", overflow="fold"), "op", "busy", "starved", "blocked", "port wait",
@@ -121,17 +124,20 @@ def _show_placed(config: PlaceConfig, placed: PlacedSection, console: Console) -
     rows: dict[str, Callable[[Judged], str]] = {
         "simulated throughput": lambda one: f"{one.measurement.throughput:.4f}",
         f"predicted ({config.cost.name})": lambda one: f"{one.predicted:.4f}",
+        f"{INTERVAL:.0%} interval": _interval,
         "energy": lambda one: f"{one.energy:.4f}",
         "cycles per sample": lambda one: f"{one.measurement.cycles_per_sample:.1f}",
         "simulation": lambda one: one.measurement.status.name.lower(),
     }
+    if result.interval is None:
+        del rows[f"{INTERVAL:.0%} interval"]
     for name, tell in rows.items():
         table.add_row(name, tell(start), tell(result))
     console.print(table)
     search, status = best.result, best.result.status.value
     status = f"interrupted ({status})" if placed.search.is_interrupted else status
     facts = {
-        "search": f"{status} after {search.seconds:.1f} s",
+        "search": f"{status} after {placed.seconds:.1f} s, everything counted",
         "moves": f"{search.moves:,} ({search.moves_per_second:,.0f} per second)",
         "refused": _reasons(search),
         "routes": placed.routing.value.replace("_", " "),
@@ -146,6 +152,10 @@ def _show_placed(config: PlaceConfig, placed: PlacedSection, console: Console) -
             "warning: the cost model prefers the result, the simulation prefers the start: this "
             "model misleads the search"
         )
+
+
+def _interval(judged: Judged) -> str:
+    return "" if judged.interval is None else "{:.3f} to {:.3f}".format(*judged.interval)
 
 
 def _reasons(search: AnnealResult) -> str:
@@ -186,14 +196,14 @@ def write_plan(config: Source, lowered: Lowered) -> None:
     write_atomic(config.output / file_name(f"plan.{config.fabric.name}.json"), lowered.plan.to_json())
 
 
-def write_simulated(config: SimulateConfig, results: list[SectionResult], command: str) -> None:
+def write_simulated(config: SimulateConfig, results: Sequence[SimulatedSection], command: str) -> None:
     """Write a result; a decision, pictures and a page per section; the fabric is in every name."""
     make_folder(config.output)
     time = time_of(config.fabric, results, config.batch)
     more = _write_time(config, results, time, command)
     for result in results:
         _write_section(config, result, simulated_page(config, result, command, more).to_html())
-    head = {"placement": config.placement, "routing": config.routing}
+    head = {"placement": config.placement, "beside": config.beside, "routing": config.routing}
     _write_summary(config, head, time, map(_simulated_to_dict, results))
 
 
@@ -216,6 +226,32 @@ def write_placed(config: PlaceConfig, placed: Sequence[PlacedSection], command: 
     _write_summary(config, head, time, map(_placed_to_dict, placed), {"config": asdict(config)})
 
 
+def run_name(config: PlaceConfig, lowered: Lowered) -> str:
+    """Return how a run of this placement is listed."""
+    name = lowered.sections[0].netlist.name
+    network = name if len(lowered.sections) == 1 else name.rpartition(".")[0]
+    return f"{network} on {config.fabric.name} by {config.cost.name}, seed {config.seed}"
+
+
+def placed_metrics(config: PlaceConfig, placed: Sequence[PlacedSection]) -> dict[str, float]:
+    """Return the figures of a placement: of the whole network if all of it was placed, and of each section."""
+    found = {} if placed[-1].is_interrupted else time_to_dict(time_of(config.fabric, placed, config.batch))
+    metrics = {name: value for name, value in found.items() if isinstance(value, int | float)}
+    for number, one in enumerate(placed):
+        metrics[f"section{number}_throughput"] = one.measurement.throughput
+        metrics[f"section{number}_predicted"] = one.result.predicted
+        metrics[f"section{number}_search_seconds"] = one.seconds
+    return metrics
+
+
+def written_files(config: PlaceConfig, lowered: Lowered) -> list[Path]:
+    """Return the result, the plan and the decisions that were written."""
+    fabric = config.fabric
+    names = [file_name(f"{kind}.{fabric.name}.json") for kind in ("result", "plan")]
+    names += [f"{section_stem(fabric, section.netlist)}.decision.json" for section in lowered.sections]
+    return [path for name in names if (path := config.output / name).exists()]
+
+
 def _write_time(config: Source, results: Sequence[SectionResult], time: NetworkTime, command: str) -> list[Chapter]:
     """Write values and pictures of the whole time, and a page of several sections.
 
@@ -226,19 +262,15 @@ def _write_time(config: Source, results: Sequence[SectionResult], time: NetworkT
     write_time(config.output, file_name(fabric.name), time, name)
     if len(results) == 1:
         return time_chapters(time, name)
-    pages = {netlist.name: f"{_stem(fabric, netlist)}.html" for netlist in netlists}
+    pages = {netlist.name: f"{section_stem(fabric, netlist)}.html" for netlist in netlists}
     page = total_page(config, time, name, pages, command).to_html()
     write_atomic(config.output / file_name(f"total.{fabric.name}.html"), page)
     return []
 
 
-def _stem(fabric: Fabric, netlist: Netlist) -> str:
-    return file_name(f"{netlist.name}.{fabric.name}")
-
-
 def _write_section(config: Source, result: SectionResult, page: str) -> Path:
     fabric, netlist = config.fabric, result.section.netlist
-    stem = config.output / _stem(fabric, netlist)
+    stem = config.output / section_stem(fabric, netlist)
     save_decision(Path(f"{stem}.decision.json"), fabric, netlist, result.decision)
     for suffix in ("png", "svg"):
         draw_placement(
@@ -255,7 +287,7 @@ def write_timelines(config: Source, results: Sequence[SectionResult]) -> None:
     fabric = config.fabric
     for result in results if config.timeline else ():
         netlist = result.section.netlist
-        path = config.output / f"timeline.{_stem(fabric, netlist)}.json.gz"
+        path = config.output / f"timeline.{section_stem(fabric, netlist)}.json.gz"
         recording = write_timeline(path, fabric, netlist, result.decision, config.timeline)
         if recording.is_cut:
             cycles = recording.end - recording.begin
@@ -298,10 +330,15 @@ def _section_to_dict(result: SectionResult) -> dict[str, Any]:
     }
 
 
-def _simulated_to_dict(result: SectionResult) -> dict[str, Any]:
+def _simulated_to_dict(result: SimulatedSection) -> dict[str, Any]:
+    beside = {} if result.beside is None else {"beside": _measured_to_dict(result.beside)}
+    return _section_to_dict(result) | _measured_to_dict(result) | beside
+
+
+def _measured_to_dict(result: SectionResult) -> dict[str, Any]:
     netlist, measured = result.section.netlist, result.measurement
     kinds = [kind.name.lower() for kind in UnitTime]
-    return _section_to_dict(result) | {
+    return {
         "status": measured.status.name.lower(),
         "cycles_per_sample": finite(measured.cycles_per_sample),
         "bound_cycles": measured.bound_cycles,
@@ -328,7 +365,8 @@ def _placed_to_dict(placed: PlacedSection) -> dict[str, Any]:
         "start": _judged_to_dict(placed.start),
         "result": _judged_to_dict(placed.result),
         "moves": best.moves,
-        "seconds": round(best.seconds, 3),
+        "search_seconds": round(placed.seconds, 3),  # pool, walks and simulations of finalists
+        "seconds": round(best.seconds, 3),  # of the best walk
         "moves_per_second": round(best.moves_per_second, 1),
         "accepted": best.accepted,
         "refused": best.refused,
@@ -351,6 +389,7 @@ def _judged_to_dict(judged: Judged) -> dict[str, Any]:
     return {
         "energy": judged.energy,
         "predicted_throughput": judged.predicted,
+        "predicted_interval": judged.interval,
         "simulation": measured.status.name.lower(),
         "cycles_per_sample": finite(measured.cycles_per_sample),
         "throughput": finite(measured.throughput),

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from placer.base import Count, DoesNotFitError, Fill, InputError, Settings, Whole
+from placer.base import Count, DoesNotFitError, Fill, InputError, Settings, Whole, file_name
 from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.graph import DataflowGraph, load_graph
 from placer.graph.importing import InputKind, NetworkChoice, import_network
 from placer.graph.workloads import WorkloadConfig, build, resolve
+from placer.netlist import Netlist
 from placer.netlist.lowering import Plan, Section, default_plan, is_compute, load_plan, lower_plan, macs_for_cycles
 from placer.simulation import Measurement
 
@@ -51,10 +52,13 @@ class Source(Settings):
         if self.model is not None and self.graph is not None:
             raise InputError(f"model={self.model} and graph={self.graph}: set one of them")
 
-    def lowered(self) -> Lowered:
-        """Return the plan of the network, from its file or by rules, and what was built from it."""
+    def lowered(self, graph: DataflowGraph | None = None) -> Lowered:
+        """Return the plan of the network, from its file or by rules, and what was built from it.
+
+        A `graph` that is given takes the place of the network that the settings name.
+        """
         plan = None if self.plan is None else load_plan(self.plan)
-        graph = self.make_graph()
+        graph = graph or self.make_graph()
         if plan is None:
             plan = default_plan(self.fabric, graph, self.fill, self.batch)
         try:
@@ -89,3 +93,8 @@ class SectionResult:
     section: Section
     decision: Decisions
     measurement: Measurement
+
+
+def section_stem(fabric: Fabric, netlist: Netlist) -> str:
+    """Return how the names of all files about a section begin."""
+    return file_name(f"{netlist.name}.{fabric.name}")

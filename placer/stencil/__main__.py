@@ -6,6 +6,8 @@ Ctrl-C ends the search: the best solution so far is written, and the exit code i
 from __future__ import annotations
 
 import json
+import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -24,8 +26,11 @@ from placer.base import (
     Settings,
     Whole,
     command_line,
+    is_file_name,
     make_console,
     make_folder,
+    notice_file_name,
+    output_file,
     require_folder,
     write_atomic,
 )
@@ -44,10 +49,10 @@ from placer.stencil.model import (
 from placer.stencil.search import Clock, Mapping, map_volume, warm_up
 from placer.stencil.show import draw_fabric, draw_volume, score_table, solution_page
 
-START_SECONDS = 1.5  # of Python and its imports, which count
+START_SECONDS = 2.0  # of Python and its imports, which count
 LOADING_SECONDS = 2.0  # compiled code is loaded within this; what takes longer is compiled anew
 PICTURE_SECONDS = 2.5  # to draw both pictures
-SECONDS_PER_POINT = 2.2e-7  # to write a generated problem, per lattice point
+SECONDS_PER_POINT = 1.5e-7  # to write a generated problem, per lattice point
 RESULT_SCHEMA = 2
 VOLUME_SUFFIX, FABRIC_SUFFIX, PAGE_SUFFIX = ".volume.png", ".fabric.png", ".html"
 
@@ -84,17 +89,15 @@ class StencilConfig(Settings):
     time_limit: Positive
     seed: Whole
     objective: ObjectiveName
-    output: Path | None
-    folder: Path
+    output: Path
+    folder: Path | None
     pictures: bool
 
     def check(self) -> None:
         if self.problem is not None and self.surface.file is not None:
             raise InputError("problem and surface.file are both given; give one of them")
-        if self.output is not None and len(self.jobs()) != 1:
-            raise InputError(
-                f"output={self.output} names one file for {len(self.jobs())} inputs; name a folder instead: folder=..."
-            )
+        if is_file_name(self.output) and len(self.jobs()) != 1:
+            raise InputError(f"output={self.output} names one file for {len(self.jobs())} inputs; name a folder")
         self._refuse_to_overwrite()
 
     def _refuse_to_overwrite(self) -> None:
@@ -122,7 +125,7 @@ class StencilConfig(Settings):
 
     def solution_file(self, name: str) -> Path:
         """Return where the solution of a problem goes; what is drawn goes beside it."""
-        return self.output or self.folder / f"{name}.out"
+        return output_file(self.folder or self.output, f"{name}.out")
 
 
 class MapProgress(NotedBar):
@@ -158,6 +161,12 @@ def main(config: DictConfig) -> None:
                 begin += _compiling_seconds()
             ending, is_asked = _ending_seconds(settings, problem), lambda: interrupt.is_asked
             clock = Clock(settings.time_limit, problem.num_pes, begin, ending, is_asked)
+            least = clock.least_limit(problem.heat.size)
+            if least > settings.time_limit:
+                console.print(
+                    f"warning: {name}: time_limit={settings.time_limit:g} is too short for this volume and fabric; "
+                    f"a first solution, checked and written, takes about {math.ceil(least)} s, and is all there will be"
+                )
             objective = make_objective(settings.objective, problem)
             mapping = map_volume(problem, clock, settings.seed, objective, progress.on_step)
             write(settings, name, problem, mapping, is_interrupted=interrupt.is_asked)
@@ -170,6 +179,9 @@ def main(config: DictConfig) -> None:
                 # The solution is safe; the exit code tells that it is not final.
                 raise KeyboardInterrupt
             begin = time.perf_counter()
+    notice_file_name(settings.output)
+    if settings.folder is not None:
+        sys.stderr.write(f"notice: folder={settings.folder} is taken; in all commands the folder is called output\n")
 
 
 def _ending_seconds(settings: StencilConfig, problem: Problem) -> float:

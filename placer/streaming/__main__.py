@@ -18,12 +18,14 @@ from placer.base import (
     command_line,
     make_console,
     make_folder,
+    notice_file_name,
+    output_file,
     png,
     require_folder,
     write_atomic,
 )
 from placer.base.config import run_command, to_dataclass
-from placer.streaming.model import Device, MapOptions, Program, groups_of, load_program, meaning_of
+from placer.streaming.model import Device, MapOptions, Program, groups_of, load_program
 
 if TYPE_CHECKING:
     from placer.streaming.mappers import FrontPoint, Result
@@ -47,6 +49,11 @@ class StreamingConfig(MapOptions):
     front: bool
     output: Path
 
+    @property
+    def file(self) -> Path:
+        """Return where the mapping goes; picture and page have the same name."""
+        return output_file(self.output, "mapping.json")
+
     def device(self) -> Device:
         return Device(self.tiles, self.ii, self.depth, self.timing, self.sibling, self.max_hop)
 
@@ -54,12 +61,10 @@ class StreamingConfig(MapOptions):
 def main(config: DictConfig) -> None:
     """Map a program to the Streaming Engine, check the mapping, write its files and print it."""
     settings = to_dataclass(StreamingConfig, config)
-    if settings.output.suffix != ".json":
-        raise InputError(f"output={settings.output}; name a .json file")
-    require_folder(settings.output.parent)
+    if settings.file.suffix != ".json":
+        raise InputError(f"output={settings.output}: the mapping is a .json file; name a folder")
+    require_folder(settings.file.parent)
     program = load_program(settings.graph, is_trusted=settings.trust_graph)
-    if settings.values:
-        meaning_of(program)
     groups_of(program, settings.device())  # refuses wrong input before compiled code is loaded
     _map(program, settings)
 
@@ -71,7 +76,7 @@ def _map(program: Program, settings: StreamingConfig) -> None:
     """
     from placer.streaming import mappers
 
-    device, output = settings.device(), settings.output
+    device, output = settings.device(), settings.file
     with Interrupt() as interrupt:
         try:
             result = mappers.map_program(
@@ -94,6 +99,7 @@ def _map(program: Program, settings: StreamingConfig) -> None:
     write_atomic(page, content.to_html(is_interrupted=is_cut))
     _print(result, front)
     make_console().print(f"written to {output}, picture {picture}, page {page}")
+    notice_file_name(settings.output)
     if is_cut:
         # The mapping is safe; the exit code tells that it is not final.
         raise KeyboardInterrupt
@@ -109,6 +115,15 @@ def _print(result: Result, front: list[FrontPoint]) -> None:
         f"{problem.program.name}: {problem.num_nodes} instructions, {result.cycles} cycles, "
         f"lower bound {result.bound}, {state}, {result.seconds:.1f} s"
     )
+    if result.not_executed:
+        console.print(
+            f"not executed ({len(result.not_executed)} of {problem.num_nodes} instructions; that their data arrives is "
+            "checked, their numbers are not):"
+        )
+        for line in result.not_executed[:_MOST_NAMES]:
+            console.print(f"  {line}")
+        if len(result.not_executed) > _MOST_NAMES:
+            console.print("  ... all of them are in the file")
     if result.made_up:
         names = ", ".join(map(repr, result.made_up[:_MOST_NAMES]))
         more = ", ..." if len(result.made_up) > _MOST_NAMES else ""

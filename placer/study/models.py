@@ -163,7 +163,7 @@ def measure_model(
         for number, section in enumerate(sections)
     ]
     folder = config.output / "jobs"
-    with counting_bar(console, name_of(workload)) as on_progress:
+    with counting_bar(name_of(workload)) as on_progress:
         runs = run_jobs(
             jobs, place_section, folder, decode=lambda values: SectionRun(**values), workers=config,
             on_progress=on_progress,

@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
 from rich.console import Console
-from rich.progress import Progress
 
-from placer.base import Count, FloatArray, InputError, OneOf, Settings, Some, Table, make_folder, write_atomic
+from placer.base import (
+    Count,
+    FloatArray,
+    InputError,
+    OneOf,
+    Settings,
+    Some,
+    Table,
+    counting_bar,
+    make_folder,
+    write_atomic,
+)
 from placer.decision import Decisions
 from placer.fabric import Fabric, SiteKind
 from placer.graph.workloads import FAMILIES
@@ -66,8 +76,10 @@ def steady_cycles(fabric: Fabric, netlist: Netlist, decisions: Decisions, limits
 
 def each(measure: Callable[..., R], what: str, *ranges: Iterable[Any]) -> Iterator[R]:
     """Yield what is measured for every combination of arguments, behind a bar."""
-    with Progress(transient=True) as progress:
-        for arguments in progress.track(list(product(*ranges)), description=what):
+    combinations = list(product(*ranges))
+    with counting_bar(what) as on_progress:
+        for number, arguments in enumerate(combinations):
+            on_progress(number, len(combinations))
             yield measure(*arguments)
 
 

@@ -8,6 +8,7 @@ a plain function of the library does the work. Notebooks and tests use
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
@@ -38,9 +39,12 @@ T = TypeVar("T")
 _NOT_GIVEN = "???"  # how YAML files mark a value that the user must set
 
 
-def compose_config(config_name: str, overrides: Sequence[str] = (), directory: Path = CONF_DIR) -> DictConfig:
+def compose_config(
+    config_name: str, overrides: Sequence[str] = (), directory: Path = CONF_DIR, also: Path | None = None
+) -> DictConfig:
     """Return `directory/config_name.yaml` with its defaults and `overrides` such as "seed=1".
 
+    Defaults are looked for in the directory, then in `also`.
     Hydra takes `model=...` for a choice of the group `conf/model` wherever it stands; in the
     configuration of a command that has no such choice, but a field `model`, it is the field.
 
@@ -52,7 +56,8 @@ def compose_config(config_name: str, overrides: Sequence[str] = (), directory: P
     of_fields = [override for override in overrides if override.partition("=")[0] in groups]
     try:
         with initialize_config_dir(str(directory), version_base="1.3"):
-            config = compose(config_name, [o for o in overrides if o not in of_fields])
+            search = [] if also is None else [f"hydra.searchpath=['file://{also}']"]
+            config = compose(config_name, [*search, *(o for o in overrides if o not in of_fields)])
         for field in _parse(of_fields):
             OmegaConf.update(config, field.key_or_group, field.value())
         return config
@@ -210,8 +215,9 @@ def _explain(error: HydraException) -> str:
     if isinstance(cause, OmegaConfBaseException) and isinstance(cause.parent_node, DictConfig):
         keys = [str(key) for key in cause.parent_node if key != "hydra"]
         return f"unknown key {cause.full_key!r}; {allowed_text(str(cause.key), keys)}"
-    if _first_line(error).startswith("Ambiguous value"):
-        return f"{_first_line(error)}; for one run per value, add --multirun"
+    if ambiguous := re.match(r"Ambiguous value for argument '(\w[^=]*)=(.*)'", _first_line(error)):
+        key, values = ambiguous.groups()
+        return f"{key}={values}: write {key}=[{values}] for a list; for one run per value, add --multirun"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}; write key=value, for example seed=1"
     return _first_line(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,26 +16,35 @@ from placer.graph import MAX_ELEMENTS, Shape
 from placer.graph.importing.assembler import MAX_CONSTANTS, Constant
 from placer.graph.importing.finishing import finish
 from placer.graph.importing.network import MAX_DIMENSION, MAX_INPUTS, ImportedNetwork, is_allowed, require_agreement
-from placer.graph.importing.onnx_file import MALFORMED, attributes_of, read_model, to_array
+from placer.graph.importing.onnx_file import MALFORMED, MAX_SIZES, attributes_of, read_model, to_array
 from placer.graph.importing.onnx_operators import COMPUTABLE, ELEMENTWISE, FOLDABLE, HANDLERS
 from placer.graph.importing.views import UnsupportedError
-from placer.graph.importing.walk import MAX_COMPUTED, Node, Walk
+from placer.graph.importing.walk import MAX_COMPUTED, Node, Problem, Walk, complete
+
+log = logging.getLogger(__name__)
 
 INTEGERS = (6, 7)  # TensorProto.INT32, INT64
 
 
-def import_onnx(path: Path, input_shape: Shape | Sequence[Shape] | None = None) -> ImportedNetwork:
+def import_onnx(
+    path: Path, input_shape: Shape | Sequence[Shape] | None = None, content: bytes | None = None
+) -> ImportedNetwork:
     """Import an ONNX file; `input_shape`, one or one per input, is needed where it leaves sizes open.
 
+    `content` takes the place of what is in the file; the path then only names it.
     The graph is evaluated on a random input and must agree with the reference implementation of
     ONNX. Raises InputError with all operators that are not supported, and their nodes.
     """
     from onnx.reference import ReferenceEvaluator
 
-    model = read_model(path)
+    model = read_model(path, content)
     shapes = _input_shapes(path, model, input_shape)
-    walk = _OnnxWalk(path, model, shapes)
-    network = walk.network()
+    where = f"ONNX file {path}"
+    walk = complete(lambda known: _OnnxWalk(model, shapes, known), where)
+    try:
+        network = finish(walk.assembler, path.stem)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
     if network.can_be_checked(walk.repeated):
         arrays = {
             entry.name: array.astype(np.int64 if entry.type.tensor_type.elem_type in INTEGERS else np.float32)
@@ -80,15 +90,38 @@ def _input_shape(path: Path, entry: Any, given: Shape | None) -> Shape:
     return shape
 
 
+def _inferred_shapes(model: Any, input_shapes: Sequence[Shape]) -> dict[str, Shape]:
+    """Return the shapes of tensors of real numbers, by name, as far as ONNX can tell them."""
+    from onnx import ModelProto, TensorProto, shape_inference
+
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for entry, shape in zip(_inputs(copy), input_shapes, strict=True):
+        for dim, size in zip(entry.type.tensor_type.shape.dim, shape, strict=True):
+            dim.dim_value = size
+    try:
+        inferred = shape_inference.infer_shapes(copy).graph
+    except Exception as error:  # of operators that ONNX does not know, or damaged ones
+        log.debug("no shapes: %s", error)
+        return {}
+    known = {}
+    for entry in (*inferred.value_info, *inferred.output):
+        shape = tuple(dim.dim_value for dim in entry.type.tensor_type.shape.dim)
+        if entry.type.tensor_type.elem_type == TensorProto.FLOAT and is_allowed(shape):
+            known[entry.name] = shape
+    return known
+
+
 class _OnnxWalk(Walk):
     """One pass over the nodes of a model."""
 
     malformed = MALFORMED
 
-    def __init__(self, path: Path, model: Any, input_shapes: Sequence[Shape]) -> None:
-        super().__init__(input_shapes)
-        self._path = path
+    def __init__(self, model: Any, input_shapes: Sequence[Shape], known: Mapping[int, Problem]) -> None:
+        super().__init__(input_shapes, known)
         self._graph = model.graph
+        self._made: dict[int, list[str]] = {}  # names of what an operator makes, by its number
+        self._shapes = _inferred_shapes(model, input_shapes) if known else {}
         self._opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
         self._values: dict[str, Node | Constant] = {}
         for tensor in self._graph.initializer:
@@ -103,20 +136,18 @@ class _OnnxWalk(Walk):
         is_real = isinstance(native, np.ndarray) and native.dtype.kind == "f"
         return native if is_real else None
 
-    def network(self) -> ImportedNetwork:
+    def shapes_of(self, node: Node) -> list[Shape | None]:
+        return [self._shapes.get(name) for name in self._made[node.number]]
+
+    def visit_all(self) -> None:
         number = 0
         for node in self._graph.node:
+            self._made[number] = list(node.output)
             for name, result in zip(node.output, self._visit(number, node), strict=False):
                 self._values[name] = result
             number += 1 + len(node.output)  # the results are numbered, too
         for number, entry in enumerate(self._graph.output):
             self.output(self._values.get(entry.name), number, repr(entry.name))
-        where = f"ONNX file {self._path}"
-        self.require_no_problems(where)
-        try:
-            return finish(self.assembler, self._path.stem)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from error
 
     def _visit(self, number: int, node: Any) -> Sequence[Node | Constant]:
         """Return the results of an operator: constants if it does not depend on the input."""
@@ -215,6 +246,8 @@ def _listed(results: Any) -> Any:
 def _folded_size(kind: str, arrays: list[NDArray[Any]], axis: int) -> int:
     """Return an upper bound on the numbers of a result."""
     sizes = [array.size for array in arrays]
+    if kind in ("Expand", "ConstantOfShape", "Reshape") and sizes[-1] > MAX_SIZES:
+        raise UnsupportedError(f"sizes of {sizes[-1]} dimensions")
     if kind in ("Expand", "ConstantOfShape"):
         wanted = [abs(int(size)) for size in arrays[-1].reshape(-1)]
         return math.prod(wanted) * (sizes[0] if kind == "Expand" else 1)

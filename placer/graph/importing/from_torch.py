@@ -20,7 +20,7 @@ from placer.graph.importing.assembler import Constant
 from placer.graph.importing.finishing import finish
 from placer.graph.importing.network import ImportedNetwork, require_agreement
 from placer.graph.importing.torch_operators import HANDLERS, IGNORED, SHAPE_ONLY
-from placer.graph.importing.walk import MAX_COMPUTED, Node, Walk
+from placer.graph.importing.walk import MAX_COMPUTED, Node, Problem, Walk, complete
 
 if TYPE_CHECKING:
     import torch
@@ -74,6 +74,8 @@ def _as_module(function: Callable[..., Any], arguments: Mapping[str, Any]) -> to
     import torch
 
     class FunctionOfTensors(torch.nn.Module):
+        function_of_user = staticmethod(function)
+
         def forward(self, *tensors: torch.Tensor) -> Any:
             return function(*tensors)
 
@@ -99,8 +101,10 @@ def import_module(
         torch.empty(shape, dtype=torch.long if flag else torch.float32)
         for shape, flag in zip(shapes, flags, strict=True)
     )
-    walk = _TorchWalk(_export(module, examples), shapes)
-    network = walk.network(name)
+    _require_shapes(module, shapes)
+    program = _export(module, examples)
+    walk = complete(lambda known: _TorchWalk(program, shapes, known), f"network {name!r}")
+    network = finish(walk.assembler, name)
     if network.can_be_checked(walk.repeated):
         arrays = network.examples(shapes)
         with torch.no_grad():
@@ -109,6 +113,25 @@ def import_module(
         tensors = [leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
         require_agreement(network, arrays, tensors)
     return network
+
+
+def _require_shapes(module: torch.nn.Module, shapes: Sequence[Shape]) -> None:
+    """Raise InputError that names the inputs of a module when there is no shape for each, or one too many."""
+    try:
+        called = getattr(module, "function_of_user", module.forward)
+        parameters = inspect.signature(called).parameters.values()
+    except (TypeError, ValueError):  # one that Python cannot look into
+        return
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [parameter.name for parameter in named if parameter.default is parameter.empty]
+    if not len(needed) <= len(shapes) <= len(named):
+        given = ",".join(str(list(shape)).replace(" ", "") for shape in shapes)
+        raise InputError(
+            f"the network takes {len(needed)} inputs ({', '.join(needed)}), input_shape has {len(shapes)}; write a "
+            f"shape for each, in this order: input_shape=[{given}{',...' if len(shapes) < len(needed) else ''}]"
+        )
 
 
 def _export(module: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> torch.export.ExportedProgram:
@@ -137,8 +160,10 @@ def _export(module: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> torc
 class _TorchWalk(Walk):
     """One pass over the nodes of an exported program."""
 
-    def __init__(self, program: torch.export.ExportedProgram, input_shapes: Sequence[Shape]) -> None:
-        super().__init__(input_shapes)
+    def __init__(
+        self, program: torch.export.ExportedProgram, input_shapes: Sequence[Shape], known: Mapping[int, Problem]
+    ) -> None:
+        super().__init__(input_shapes, known)
         self._program = program
         self._values: dict[Any, Any] = {}  # Node, or a constant, by node of the program
         self._names: dict[Any, str] = {}  # of parameters, by node
@@ -154,7 +179,15 @@ class _TorchWalk(Walk):
         is_real = isinstance(native, torch.Tensor) and native.is_floating_point()
         return native.float().numpy() if is_real else None
 
-    def network(self, name: str) -> ImportedNetwork:
+    def shapes_of(self, node: Node) -> list[Shape | None]:
+        import torch
+
+        nodes = list(self._program.graph.nodes)
+        made = torch.utils._pytree.tree_leaves(nodes[node.number].meta.get("val"))
+        is_real = [isinstance(each, torch.Tensor) and each.is_floating_point() for each in made]
+        return [tuple(each.shape) if real else None for each, real in zip(made, is_real, strict=True)]
+
+    def visit_all(self) -> None:
         self._read_constants()
         inputs = iter(self.inputs)
         for number, node in enumerate(self._program.graph.nodes):
@@ -164,8 +197,6 @@ class _TorchWalk(Walk):
                 self._values[node] = self._visit(number, node)
             elif node.op == "output":
                 self._write_outputs(node.args[0])
-        self.require_no_problems(f"network {name!r}")
-        return finish(self.assembler, name)
 
     def _write_outputs(self, results: Any) -> None:
         import torch

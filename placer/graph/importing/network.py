@@ -30,6 +30,8 @@ Shapes = tuple[Shape, ...]
 TOLERANCE = 1e-4  # largest difference over largest value; networks compute in float32
 MAX_CHECKED_WEIGHTS = 2**27  # numbers; more would need gigabytes in float64
 MAX_CHECKED_TENSORS = 2**28  # numbers in all tensors of the graph together
+# A small file must not cost gigabytes: more than this is checked only up to so many numbers per weight.
+FREE_CHECKED_TENSORS, CHECKED_PER_WEIGHT = 2**27, 4
 MAX_INPUTS = 64
 MAX_DIMENSION = 2**24  # of an input; more is a typing error or a damaged file
 
@@ -49,7 +51,7 @@ class NetworkChoice:
     for each; one kind is that of all.
     """
 
-    model: str | Path | torch.nn.Module | Callable[..., Any]  # see `import_network`
+    model: str | Path | bytes | torch.nn.Module | Callable[..., Any]  # see `import_network`
     arguments: Mapping[str, Any]  # of what makes it
     input_shape: Sequence[int] | Sequence[Sequence[int]] | None  # may be None for an ONNX file that tells it
     input_kind: InputKind | Sequence[InputKind] = InputKind.NUMBERS  # an ONNX file tells it
@@ -91,7 +93,7 @@ def is_allowed(shape: Shape) -> bool:
 def import_network(choice: NetworkChoice) -> ImportedNetwork:
     """Import the graph and the weights of a network. Raises InputError that says what is wrong.
 
-    The model is the name of an ONNX file, `module:name` of a PyTorch module or of what makes one, or
+    The model is the name of an ONNX file or its content, `module:name` of a PyTorch module or of what makes one, or
     such an object itself: a module, a class or function that makes one, or a function of tensors.
     """
     shapes, model = choice.shapes(), choice.model
@@ -102,6 +104,10 @@ def import_network(choice: NetworkChoice) -> ImportedNetwork:
         if choice.arguments:
             raise InputError(f"{where}: an ONNX file takes no model_arguments")
         return import_onnx(Path(model), shapes)
+    if isinstance(model, bytes):
+        from placer.graph.importing.from_onnx import import_onnx
+
+        return import_onnx(Path("network.onnx"), shapes, model)
     if isinstance(model, Path) or (isinstance(model, str) and model.endswith(".pt")):
         raise InputError(
             f"{where}: a network to place is module:function or a file *.onnx; a cost "
@@ -151,7 +157,8 @@ class ImportedNetwork:
         """
         weights = sum(array.size for array in self.weights.values())
         tensors = repeated + sum(tensor.elements for tensor in self.graph.tensors.values())
-        is_small = weights <= MAX_CHECKED_WEIGHTS and tensors <= MAX_CHECKED_TENSORS
+        most = min(MAX_CHECKED_TENSORS, max(FREE_CHECKED_TENSORS, CHECKED_PER_WEIGHT * weights))
+        is_small = weights <= MAX_CHECKED_WEIGHTS and tensors <= most
         if not is_small:
             log.warning(
                 "%s: %d weights are too many to check the import, or %d numbers in tensors",

@@ -15,6 +15,8 @@ from placer.graph import MAX_ELEMENTS
 MAX_FILE_BYTES = 2**31  # what the format allows
 MAX_NODES = 50_000
 MIN_OPSET = 13  # from here on, softmax works on one axis and axes are inputs
+MAX_ATTRIBUTE = 2**16  # of axes, windows and counts; what computes an operator believes them
+MAX_SIZES = 2**12  # numbers in a list of sizes, axes or places that is a tensor
 
 # What malformed entries of a file make numpy, onnx and Python raise.
 MALFORMED = (
@@ -23,15 +25,15 @@ MALFORMED = (
 )  # fmt: skip
 
 
-def read_model(path: Path) -> Any:
-    """Read the model of a file, with weights that lie in files beside it. Raises InputError."""
+def read_model(path: Path, content: bytes | None = None) -> Any:
+    """Read the model of a file, with weights that lie in files beside it, or of its content. Raises InputError."""
     import onnx
     from google.protobuf.message import DecodeError
 
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+        if (path.stat().st_size if content is None else len(content)) > MAX_FILE_BYTES:
             raise InputError(f"ONNX file {path}: larger than {MAX_FILE_BYTES} bytes")
-        model = onnx.ModelProto.FromString(path.read_bytes())
+        model = onnx.ModelProto.FromString(path.read_bytes() if content is None else content)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except DecodeError as error:
@@ -45,9 +47,38 @@ def read_model(path: Path) -> Any:
     if len(model.graph.node) > MAX_NODES or model.graph.sparse_initializer:
         raise InputError(f"ONNX file {path}: more than {MAX_NODES} nodes, or sparse weights")
     for tensor in model.graph.initializer:
+        if content is not None and tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise InputError(f"weight {tensor.name!r} lies in another file; give the ONNX file by its name")
         _complete(path, tensor)
+    for node in model.graph.node:
+        _require_small(path, node)
+    _drop_unused(model)
     del model.functions[:]  # calls of them are not supported
     return model
+
+
+def _require_small(path: Path, node: Any) -> None:
+    """Raise InputError for an attribute that would make whatever computes the node take much memory."""
+    if node.op_type in ("Constant", "Shape"):  # which may hold, or end at, any number
+        return
+    for entry in node.attribute:
+        for number in (entry.i, *entry.ints):
+            if abs(number) > MAX_ATTRIBUTE:
+                raise InputError(
+                    f"ONNX file {path}: {node.op_type} {(node.name or next(iter(node.output), ''))!r} has "
+                    f"{entry.name}={number}; allowed are numbers from -{MAX_ATTRIBUTE} to {MAX_ATTRIBUTE}"
+                )
+
+
+def _drop_unused(model: Any) -> None:
+    """Drop the nodes that no output needs, so that nobody computes them."""
+    needed = {entry.name for entry in model.graph.output}
+    for number in reversed(range(len(model.graph.node))):
+        node = model.graph.node[number]
+        if needed.isdisjoint(node.output):
+            del model.graph.node[number]
+        else:
+            needed.update(node.input)
 
 
 def _complete(path: Path, tensor: Any) -> None:

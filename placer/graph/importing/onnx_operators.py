@@ -12,7 +12,7 @@ from placer.base import InputError
 from placer.graph import OpKind
 from placer.graph.importing import elementwise, images, layers, sums
 from placer.graph.importing.assembler import Assembler, Constant
-from placer.graph.importing.onnx_file import to_array
+from placer.graph.importing.onnx_file import MAX_SIZES, to_array
 from placer.graph.importing.views import UnsupportedError, Value
 
 Attributes = dict[str, Any]
@@ -108,7 +108,10 @@ def _windows(attributes: Attributes, x: Value, kernel: Sequence[int]) -> images.
 
 
 def _convolution(a: Assembler, attributes: Attributes, x: Value, weight: Any, bias: Any = None) -> Value:
-    windows = _windows(attributes, x, weight.shape[2:])
+    kernel = tuple(attributes.get("kernel_shape", weight.shape[2:]))
+    if kernel != weight.shape[2:]:
+        raise InputError(f"kernel_shape {list(kernel)} with a weight of {list(weight.shape)}")
+    windows = _windows(attributes, x, kernel)
     return images.convolution(a, x, weight, bias, windows, attributes.get("group", 1))
 
 
@@ -137,6 +140,8 @@ def _reduction(function: Callable[..., Value]) -> Callable[..., Value]:
 def _integers(constant: Any) -> list[int]:
     if not isinstance(constant, Constant):
         raise UnsupportedError("sizes or axes that depend on the input")
+    if constant.array.size > MAX_SIZES:
+        raise UnsupportedError(f"sizes of {constant.array.size} dimensions")
     return [int(number) for number in constant.array.reshape(-1)]
 
 

@@ -1,7 +1,9 @@
 """What both ways of importing do: walk over the user's operators and list what cannot be had.
 
 An operator that the graph has no op for is not refused at once: it may be a part of an idiom, such as
-the root in a norm, that becomes one op as a whole (`idioms`). What is left at the end is listed.
+the root in a norm, that becomes one op as a whole (`idioms`). What is left at the end is listed. To see
+what is wrong behind such an operator too, the network is walked again with a tensor of the same shape in
+its place, until nothing new comes up (`complete`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +27,14 @@ from placer.graph.importing.views import OrderError, UnsupportedError, Value
 
 log = logging.getLogger(__name__)
 
+Problem = str | InputError
+W = TypeVar("W", bound="Walk")
 Find = Callable[[Assembler, Value, Function], Value | None]
 
 MAX_LISTED = 200  # different lines about what is not supported
 MAX_COMPUTED = 2**25  # numbers of a result that is computed to recognise an idiom
 MAX_INSIDE = 40  # operators of one idiom
+MAX_WALKS = 20  # to find operators behind others that are not supported
 MAX_CUTS = 6  # tensors of which an idiom may be a function, tried from the nearest on
 
 # Idioms of known operators only: what they end with, and what comes a few operators before.
@@ -51,7 +56,7 @@ class Node:
     compute: Callable[[Mapping[Node, Any]], Any]  # the result, from the results of the inputs
     numbers: tuple[float, ...] = ()  # constants that it takes
     value: Any = None  # Value, or a tuple of them; None if there is none in the graph
-    problem: str | InputError | None = field(default=None)  # why there is none
+    problem: Problem | None = field(default=None)  # why there is none
 
     @property
     def is_heavy(self) -> bool:
@@ -66,8 +71,11 @@ class Walk(ABC):
 
     malformed: tuple[type[Exception], ...] = (AttributeError, TypeError, ValueError)
 
-    def __init__(self, input_shapes: Sequence[Shape]) -> None:
+    def __init__(self, input_shapes: Sequence[Shape], known: Mapping[int, Problem]) -> None:
+        """Take the shapes of all inputs, and what is wrong with some nodes, by number: others stand in for them."""
         self.assembler = Assembler()
+        self._known = known
+        self._replaced: list[Node] = []
         self.inputs = [
             self._input(number, self.assembler.input(number, shape)) for number, shape in enumerate(input_shapes)
         ]
@@ -87,8 +95,18 @@ class Walk(ABC):
     def array(self, native: Any) -> NDArray[Any] | None:
         """Return what an operator made as an array; None if it is none of numbers."""
 
+    @abstractmethod
+    def visit_all(self) -> None:
+        """Go over all operators in the order of the program, and store the outputs."""
+
+    @abstractmethod
+    def shapes_of(self, node: Node) -> list[Shape | None]:
+        """Return the shape of each tensor that an operator makes; None if it is not known, or of no real numbers."""
+
     def settle(self, node: Node, handle: Callable[[], Any] | None) -> Node:
         """Give a node its value: what its handler makes, or the op of the idiom that ends with it."""
+        if node.number in self._known:
+            return self._replace(node)
         if handle is None:
             node.problem = "no such operation here"
         elif all(entry.value is not None for entry in node.inputs):
@@ -105,6 +123,15 @@ class Walk(ABC):
                 node.value = self._first(node, find) or node.value
         if isinstance(node.value, Value) and node.value.is_repeated:
             self.repeated += math.prod(node.value.shape)
+        return node
+
+    def _replace(self, node: Node) -> Node:
+        """Give a node that is not supported a tensor of its own as value, to see what comes behind it."""
+        shapes = self.shapes_of(node)
+        values = [None if shape is None else self.assembler.input(node.number, shape) for shape in shapes]
+        node.value = values[0] if len(values) == 1 else tuple(values)
+        node.problem = self._known[node.number]
+        self._replaced.append(node)
         return node
 
     def _first(self, node: Node, find: Find) -> Value | None:
@@ -157,9 +184,14 @@ class Walk(ABC):
         except InputError as error:
             self._problems.append(f"output: {error}; at {place}")
 
+    def failed(self) -> list[Node]:
+        """Return all nodes that are not supported and that outputs need, in the order of the program."""
+        found = [node for node in _unsupported(self._lost) if node.problem is not None]
+        return sorted({*found, *self._replaced}, key=lambda node: node.number)
+
     def require_no_problems(self, what: str) -> None:
         """Raise InputError with the list of problems, unless it is empty."""
-        nodes = [node for node in _unsupported(self._lost) if node.problem is not None]
+        nodes = self.failed()
         problems = [f"{node.kind}: {node.problem}; at {node.place()}" for node in nodes] + self._problems
         if not problems:
             return
@@ -177,6 +209,20 @@ class Walk(ABC):
             f"{what}: {len(problems)} operations are not supported (docs/import.md lists "
             "those that are):\n  " + "\n  ".join(lines) + hint
         )
+
+
+def complete(walk_with: Callable[[Mapping[int, Problem]], W], what: str) -> W:
+    """Return a walk over all of a network. Raises InputError with all problems, also those behind others."""
+    known: dict[int, Problem] = {}
+    for _ in range(MAX_WALKS):
+        walk = walk_with(known)
+        walk.visit_all()
+        found = {node.number: node.problem for node in walk.failed() if node.problem is not None}
+        if found.keys() <= known.keys():
+            break
+        known |= found
+    walk.require_no_problems(what)
+    return walk
 
 
 def _unsupported(outputs: Iterable[Node]) -> list[Node]:

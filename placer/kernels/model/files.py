@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,14 +12,19 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+import networkx
+
 from placer.base import InputError, parse_object, read_text
 from placer.kernels.model.check import Part
 from placer.kernels.model.graph import KERNEL_TYPES, PORT_TYPES, Conv, Kernel, KernelGraph, Port, Wafer, block_convs
 from placer.kernels.model.layout import Execution, KernelLayout, Placed
 
+log = logging.getLogger(__name__)
+
 _COMMENT = re.compile(r"\(\*(.*?)\*\)", re.DOTALL)
 _NODE = re.compile(r"^(\w+)\s*\[\s*(\d{1,9})\s*\]\s*(.*)$")
-_EDGE = re.compile(r"^(\w+)\s*\[\s*(\d{1,9})\s*\]\s*(?::\w*)?\s*->\s*(\w+)\s*\[\s*(\d{1,9})\s*\]")
+_END = r"\w+\s*\[\s*(\d{1,9})\s*\]\s*:\s*\w+"  # of an edge
+_EDGE = re.compile(rf"{_END}\s*->\s*{_END}\s*(?:,\s*shape\s*:(?:\s*\[\s*\d+\s*\]){{3}})?")
 _NAME = re.compile(r"[^\s=:()]+")  # what layout files can hold
 _FIELD = re.compile(r"(\w+)\s*=\s*(\[[^\]]*\]|'[^']*'|[^\s,]+)")
 _CONV_FIELDS = ("H", "W", "R", "S", "C", "K", "T")
@@ -56,10 +62,13 @@ def parse_kgraph(text: str, name: str) -> KernelGraph:
         if "->" not in line:
             nodes.append(_node(line))
             continue
-        match = _EDGE.match(line)
+        match = _EDGE.fullmatch(line)
         if match is None:
-            raise InputError(f"edge {line!r} is not 'type[id]:port -> type[id]:port'")
-        pairs.append((int(match[2]), int(match[4]), line))
+            raise InputError(
+                f"edge {line!r} is not 'type[id]:port -> type[id]:port', with or without "
+                "', shape:[H][W][C]'; is the line complete?"
+            )
+        pairs.append((int(match[1]), int(match[2]), line))
     return _graph(values.get(_NAME_FIELD, name), nodes, pairs, _wafer(values))
 
 
@@ -109,8 +118,8 @@ def _node(line: str) -> Kernel | Port:
     if not _NAME.fullmatch(name):
         raise InputError(f"node {node_id}: name {name!r} is empty or has blanks, =, : or brackets")
     if kind in PORT_TYPES:
-        shape = tuple(int(size) for size in re.findall(r"\d+", fields.get("n", "")))
-        return Port(node_id, name, kind, shape)
+        sizes = re.findall(r"\d+", fields.get("n", ""))
+        return Port(node_id, name, kind, tuple(_size(f"{kind}[{node_id}]", {"n": size}, "n") for size in sizes))
     if kind not in KERNEL_TYPES:
         allowed = ", ".join((*KERNEL_TYPES, *PORT_TYPES))
         raise InputError(f"node {node_id}: unknown type {kind!r}; allowed: {allowed}")
@@ -138,7 +147,7 @@ def _size(where: str, fields: dict[str, str], key: str) -> int:
         raise InputError(f"{where}: {key}= is missing")
     text = fields[key]
     if not text.isdecimal() or len(text) > 6 or int(text) == 0:
-        raise InputError(f"{where}: {key}={text!r}; must be a whole number from 1 to 999999")
+        raise InputError(f"{where}: {key}={text!r:.40}; must be a whole number from 1 to 999999")
     return int(text)
 
 
@@ -158,6 +167,7 @@ def _graph(name: str, nodes: list[Kernel | Port], pairs: list[tuple[int, int, st
         else:
             port_edges.append((source, target))
     _require_no_cycle(kernels, edges)
+    _warn_of_parts(name, kernels, edges)
     return KernelGraph(name, tuple(kernels), tuple(edges), wafer, ports, tuple(port_edges))
 
 
@@ -181,6 +191,24 @@ def _require_no_cycle(kernels: list[Kernel], edges: list[tuple[int, int]]) -> No
     except CycleError as error:
         names = " -> ".join(str(kernels[i].node_id) for i in error.args[1])
         raise InputError(f"the graph has a cycle: {names}; kernels must form a directed acyclic graph") from None
+
+
+def _warn_of_parts(name: str, kernels: list[Kernel], edges: list[tuple[int, int]]) -> None:
+    """Tell of kernels that no edge connects: such a graph can be mapped, but is rarely meant."""
+    graph: networkx.Graph[int] = networkx.Graph(edges)
+    graph.add_nodes_from(range(len(kernels)))
+    parts: list[set[int]] = [set(part) for part in networkx.connected_components(graph)]
+    if len(parts) == 1:
+        return
+    if not edges:
+        log.warning("%s: %d kernels and no edge between them; is the file complete?", name, len(kernels))
+        return
+    smallest = min(parts, key=len)
+    least = [kernels[i].name for i in sorted(smallest)]
+    log.warning(
+        "%s: %d parts with no edge between them; one has %s%s only; is the file complete?",
+        name, len(parts), ", ".join(least[:3]), ", ..." if len(least) > 3 else "",
+    )  # fmt: skip
 
 
 def format_kgraph(graph: KernelGraph) -> str:

@@ -32,6 +32,7 @@ from placer.netlist.plan import BufferPlan, SectionPlan, TileAxis, Tiling
 CYCLES_RANGE = (0.6, 1.7)  # cycles per sample of a random netlist over those asked for
 FILL_RANGE = (0.65, 0.95)  # share of the compute units that it may use
 OTHER_FILL_RANGE = (0.3, 1.0)  # the same for further plans of a segment
+FULL_SHARE = 0.6  # of the further plans may use all of them, as searches over plans do
 MAX_TRIES = 12  # to find one more plan of a segment
 MOST_CHANGES = 4  # of the usual recipe in one draw
 STYLES: dict[str, tuple[float, ...]] = {  # what is tried instead of the usual value, with the least and the most
@@ -231,6 +232,6 @@ def draw_plans(
 
 def _other_plan(fabric: Fabric, segment: DrawnSegment, rng: np.random.Generator) -> SectionPlan:
     """Draw a plan of a segment. Raises InputError when it does not fit."""
-    fill = float(rng.uniform(*OTHER_FILL_RANGE))
+    fill = 1.0 if rng.random() < FULL_SHARE else float(rng.uniform(*OTHER_FILL_RANGE))
     usual = replace(segment.usual_recipe(), fill=fill)
     return segment.plan_by(fabric, segment.vary(usual, rng, int(rng.integers(0, MOST_CHANGES + 1))))

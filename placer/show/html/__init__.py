@@ -4,7 +4,7 @@
 `box_view` that of a mapping; `placement` makes the sections about a placement, whoever found it.
 """
 
-from placer.show.html.box_view import Arrow, Box, BoxView
+from placer.show.html.box_view import Arrow, Box, BoxView, Scale
 from placer.show.html.fabric_view import Frame
 from placer.show.html.page import Cell, Chapter, Folded, Image, Link, Page, PageTable, Text, picture_of
 from placer.show.html.placement import placement_sections

@@ -42,6 +42,16 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """What colours between two ends mean."""
+
+    title: str
+    low: str
+    high: str
+    colours: Sequence[str]  # from low to high
+
+
+@dataclass(frozen=True, slots=True)
 class BoxView:
     """Boxes within `width` x `height`, which has its origin at the left and below."""
 
@@ -52,6 +62,7 @@ class BoxView:
     boxes: Sequence[Box]
     arrows: Sequence[Arrow] = ()
     legend: Mapping[str, str] | None = None  # meaning: colour
+    scale: Scale | None = None
     background: Image | None = None
     x_ticks: Sequence[tuple[float, str]] = ()
     y_ticks: Sequence[tuple[float, str]] = ()

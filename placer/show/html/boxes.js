@@ -24,31 +24,33 @@ document.querySelectorAll('.boxes').forEach((holder, view) => {
   }
   for (const [y, text] of data.yTicks) make('text', { class: 'tick', x: -LEFT / 2, y }, svg, text);
 
+  // In layers, so that no bar covers a box and no arrow a label.
+  const tails = data.boxes.map(({ at: [x, y], size: [, h], tail, colour }) => make('rect', {
+    class: 'tail', x, y: y + h / 3, width: tail, height: h / 3, fill: colour || 'transparent',
+  }, svg));
   const boxes = data.boxes.map((box, id) => {
     const [x, y] = box.at, [w, h] = box.size;
     const group = make('g', {
       class: 'box', role: 'button', tabindex: id ? -1 : 0, 'data-box': id,
       'aria-label': [box.name, ...Object.entries(box.facts).map((pair) => pair.join(' '))].join(', '),
     }, svg);
-    if (box.tail) {
-      make('rect', { class: 'tail', x, y: y + h / 3, width: box.tail, height: h / 3, fill: box.colour }, group);
-    }
     make('rect', { class: 'body', x, y, width: w, height: h, fill: box.colour || 'transparent' }, group);
-    if (box.label) writeLabel(group, box, x + w / 2, y + h / 2);
     return { group, x: x + w / 2, y: y + h / 2 };
   });
   const arrows = data.arrows.map(([, , x1, y1, x2, y2]) => make('line', {
     class: 'arrow', x1, y1, x2, y2, 'marker-end': `url(#arrow${view})`,
   }, svg));
+  const labels = data.boxes.map((box, id) => writeLabel(box, boxes[id].x, boxes[id].y));
+  letZoom([svg], holder);
+  letSave([svg], holder);
 
-  // Along the longer side; left out where it could not be read.
-  function writeLabel(group, { label, ink, size: [w, h] }, x, y) {
+  // Along the longer side, on a rim of the box's own colour; left out where it could not be read.
+  function writeLabel({ label, ink, colour, size: [w, h] }, x, y) {
     const isUpright = h > 2 * w, [along, across] = isUpright ? [h, w] : [w, h];
-    const size = Math.min(20, 0.8 * across, along / (CHARACTER * (label.length + 1)));
-    if (size < 5) return;
-    const attributes = { x, y, fill: ink, 'font-size': size };
+    const size = Math.min(22, 0.8 * across, along / (CHARACTER * (label.length + 1)));
+    const attributes = { class: 'label', x, y, fill: ink, stroke: colour || 'none', 'font-size': size };
     if (isUpright) attributes.transform = `rotate(-90 ${x} ${y})`;
-    make('text', attributes, group, label);
+    return make('text', attributes, svg, size < 5 ? '' : label);
   }
 
   // Told again only when it changed, so that a button in use is not replaced.
@@ -97,7 +99,9 @@ document.querySelectorAll('.boxes').forEach((holder, view) => {
     });
     const isPale = id !== null && near.size > 1;
     boxes.forEach(({ group }, other) => {
-      group.classList.toggle('dim', isPale && !near.has(other));
+      for (const part of [group, tails[other], labels[other]]) {
+        part.classList.toggle('dim', isPale && !near.has(other));
+      }
       group.classList.toggle('on', other === id);
     });
   }

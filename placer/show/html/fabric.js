@@ -1,23 +1,9 @@
-// Draws a placement and lets the reader look into it. All text goes in by textContent: it is foreign.
-(() => {
-  const holder = document.getElementById('fabric-data');
-  if (!holder) return; // a page without a fabric
-  const data = JSON.parse(holder.textContent);
-  const byId = (id) => document.getElementById(id);
-  const [svg, stage, slider, play, facts] = ['picture', 'stage', 'frame', 'play', 'facts'].map(byId);
-  const reduced = matchMedia('(prefers-reduced-motion: reduce)');
-  const MEMORY = 1, PORT = 2; // kinds of sites
-  const MAX_LABELS = 2; // of units on one site; more are counted
-  const lastFrame = data.frames.length - 1;
-  let frame = lastFrame;
-  let load = []; // of each link in this frame, 0..1
-  let pinned = null; // what a click keeps: {kind: 'unit' | 'flow' | 'link', id}
-  let timer = null;
-  let told = ''; // what stands on the side
-  let again = () => {}; // emphasises it once more
+// Draws one placement on a fabric; another one of the same netlist can take its place.
+// All text goes in by textContent: it is foreign.
+const MEMORY = 1, PORT = 2; // kinds of sites
 
+function drawFabric(svg, data, frames) {
   // What never moves: switches, sites, links.
-
   svg.setAttribute('viewBox', data.view.join(' '));
   const defs = make('defs', {}, svg);
   make('circle', { r: data.unitSize / 2 }, make('clipPath', { id: 'round' }, defs));
@@ -25,18 +11,14 @@
     id: 'hatch', width: 8, height: 8, patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)',
   }, defs);
   make('rect', { width: 3, height: 8, fill: '#ffffff', 'fill-opacity': 0.6 }, hatch);
-  const isCritical = (list, id) => (list.includes(id) ? ' critical' : '');
-
   const locals = data.siteLines.map(([x1, y1, x2, y2]) => make('line', {
     class: 'local', x1, y1, x2, y2,
   }, svg));
-  const links = data.thin.map((_, id) => make('polygon', {
-    class: 'link', 'data-link': id,
-  }, svg));
-  const size = (kind) => (kind === PORT ? data.portSize : [data.unitSize, data.unitSize]);
+  const links = data.thin.map((_, id) => make('polygon', { class: 'link', 'data-link': id }, svg));
+  const sizeOf = (kind) => (kind === PORT ? data.portSize : [data.unitSize, data.unitSize]);
   function outline(site, className) {
     const [, , x, y] = data.siteLines[site], kind = data.siteKind[site];
-    const [width, height] = size(kind);
+    const [width, height] = sizeOf(kind);
     return kind === MEMORY ? make('circle', { class: className, cx: x, cy: y, r: width / 2 }, svg)
       : make('rect', { class: className, x: x - width / 2, y: y - height / 2, width, height }, svg);
   }
@@ -45,63 +27,55 @@
     make('circle', { class: 'switch', cx: x, cy: y, r: 6 }, svg);
   }
 
-  // Units: a group each, moved by `showFrame`.
-
+  // Units: a group each, moved by `show`.
   const units = data.units.map((unit, id) => {
     const group = make('g', { class: 'unit', role: 'button', tabindex: -1, 'data-unit': id }, svg);
-    const body = make('rect', { class: 'body', fill: unit.colour }, group);
+    const body = make('rect', { class: 'body' }, group);
     const stripes = unit.isHatched ? make('rect', { fill: 'url(#hatch)' }, group) : null;
     const label = make('text', {}, group, unit.label);
-    return { group, body, stripes, label, x: 0, y: 0 };
+    return { group, body, stripes, label, x: 0, y: 0, site: 0 };
   });
-  const frames = data.siteKind.map((_, site) => outline(site, 'frame'));
-  const counts = data.siteLines.map(([, , x, y]) => make('text', { x, y }, svg));
+  const edges = data.siteKind.map((_, site) => outline(site, 'frame'));
 
-  function showFrame(number) {
-    frame = number;
-    const now = data.frames[frame], isLast = frame === lastFrame;
+  const panel = { svg, units, frame: null, load: [], placeName };
+
+  // The figures of a frame are its own: without a simulation, links show the load to expect.
+  panel.show = (number) => {
+    const frame = frames[Math.min(number, frames.length - 1)];
     const tenants = data.siteKind.map(() => []);
-    now.sites.forEach((site, id) => tenants[site].push(id));
-    tenants.forEach((ids, site) => {
-      ids.forEach((id, k) => placeUnit(id, site, k, ids.length));
-      counts[site].textContent = ids.length > MAX_LABELS ? `${ids.length}x` : '';
-    });
-    load = isLast ? data.measured.map((value) => value || 0) : expectedLoad(now.routes);
+    frame.sites.forEach((site, id) => tenants[site].push(id));
+    tenants.forEach((ids, site) => ids.forEach((id, k) => placeUnit(id, site, k, ids.length)));
+    panel.frame = frame;
+    panel.load = frame.measured ? frame.measured.load.map((value) => value || 0) : expectedLoad(frame.routes);
     links.forEach((polygon, link) => {
-      const share = Math.min(1, load[link]), thick = data.thick[link];
+      const share = Math.min(1, panel.load[link]), thick = data.thick[link];
       const points = data.thin[link].map((v, i) => (v + share * (thick[i] - v)).toFixed(1));
       polygon.setAttribute('points', points.join(' '));
-      const colour = data.palette[Math.round(share * (data.palette.length - 1))];
-      polygon.setAttribute('fill', load[link] > 0 ? colour : '#dddddd');
+      const [light, dark] = data.palette[Math.round(share * (data.palette.length - 1))];
+      polygon.style.fill = panel.load[link] > 0 ? `light-dark(${light}, ${dark})` : 'var(--idle)';
     });
-    const marks = isLast ? data : { criticalSites: [], criticalLinks: [] };
-    frames.forEach((f, s) => f.setAttribute('class', 'frame' + isCritical(marks.criticalSites, s)));
-    byId('frame-title').textContent = now.title;
-    slider.setAttribute('aria-valuetext', now.title);
-    byId('ramp-title').textContent = isLast ? 'Links: measured utilisation'
-      : 'Links: expected load at the bound';
-    choose(pinned);
-  }
+    const critical = frame.measured ? frame.measured.criticalSites : [];
+    edges.forEach((edge, site) => edge.setAttribute('class', `frame${critical.includes(site) ? ' critical' : ''}`));
+  };
 
+  // Units that share a site lie one above the other, so that a whole line is there for each label.
   function placeUnit(id, site, k, count) {
     const unit = units[id], [, , x, y] = data.siteLines[site], kind = data.siteKind[site];
-    const [width, height] = size(kind), own = width / count, left = -width / 2 + k * own;
-    [unit.x, unit.y, unit.site] = [x + left + own / 2, y, site];
+    const [width, height] = sizeOf(kind), own = height / count, top = -height / 2 + k * own, middle = top + own / 2;
+    [unit.x, unit.y, unit.site] = [x, y + middle, site];
     unit.group.style.transform = `translate(${x}px, ${y}px)`;
     for (const rect of [unit.body, unit.stripes]) {
       if (!rect) continue;
-      for (const [key, v] of Object.entries({ x: left, y: -height / 2, width: own, height })) {
-        rect.setAttribute(key, v);
-      }
+      for (const [key, v] of Object.entries({ x: -width / 2, y: top, width, height: own })) rect.setAttribute(key, v);
       if (kind === MEMORY) rect.setAttribute('clip-path', 'url(#round)');
       else rect.removeAttribute('clip-path');
     }
-    unit.label.setAttribute('x', left + own / 2);
-    unit.label.setAttribute('display', count > MAX_LABELS ? 'none' : 'inline');
-    unit.label.style.fontSize = count > 1 ? '12px' : '';
-    const { name, facts: f } = data.units[id];
-    unit.group.setAttribute('aria-label',
-      `${data.units[id].label}, ${name}, ${f.op}, stage ${f.stage}, at ${placeName(site)}`);
+    const rim = Math.abs(middle) + own / 4; // where a label is nearest to the edge of a circle
+    const room = kind === MEMORY ? 2 * Math.sqrt((width / 2) ** 2 - rim ** 2) : width;
+    const { label, name, facts } = data.units[id];
+    unit.label.setAttribute('y', middle);
+    unit.label.style.fontSize = `${Math.min(17, 0.88 * own, room / (0.64 * label.length))}px`;
+    unit.group.setAttribute('aria-label', `${label}, ${name}, ${facts.op}, stage ${facts.stage}, at ${placeName(site)}`);
   }
 
   // Vectors per sample over each link, as a share of what it can carry in the bound.
@@ -116,178 +90,30 @@
     return data.siteKind[site] === PORT ? `the port at ${where}` : where;
   }
 
-  // What is chosen is told on the side and stands out in the picture; the rest goes pale.
+  panel.paint = (colourOf) => units.forEach(({ body, stripes }, id) => {
+    const { colour, isHatched } = colourOf(id, panel.frame);
+    body.style.fill = colour;
+    stripes?.setAttribute('display', isHatched ? 'inline' : 'none');
+  });
 
-  const flowsOf = (id) => data.flows.map((flow, number) => [flow, number])
-    .filter(([flow]) => flow.source === id || flow.targets.includes(id)).map(([, number]) => number);
-  const flowsOver = (link) => data.flows.map((_, number) => number)
-    .filter((number) => data.frames[frame].routes[number].includes(link));
-
-  // Told again only when it changed, so that a button in use is not replaced.
-  function choose(what) {
-    const key = JSON.stringify([what, frame]);
-    if (key === told) return again();
-    told = key;
-    facts.replaceChildren();
-    if (!what) {
-      make('h3', {}, facts, 'Nothing chosen');
-      make('p', {}, facts, 'Point at a unit or a link, or use Tab and the arrow keys.');
-      return stress([], []);
-    }
-    if (what.kind === 'unit') tellUnit(what.id);
-    else if (what.kind === 'flow') tellFlow(what.id);
-    else tellLink(what.id);
-  }
-
-  function tell(title, pairs) {
-    make('h3', {}, facts, title);
-    const list = make('dl', {}, facts);
-    for (const [key, value] of pairs) {
-      make('dt', {}, list, key);
-      make('dd', {}, list, value);
-    }
-  }
-
-  function tellUnit(id) {
-    const unit = data.units[id], flows = flowsOf(id);
-    tell(`${unit.label}: ${unit.name}`,
-      [...Object.entries(unit.facts), ['place', placeName(units[id].site)]]);
-    listFlows('Flows', flows, id);
-    stress([id], flows);
-  }
-
-  function tellFlow(number) {
-    const flow = data.flows[number], route = data.frames[frame].routes[number];
-    const mesh = route.filter((link) => link < data.numMesh);
-    const busiest = route.reduce((a, b) => (load[b] > load[a] ? b : a));
-    const names = flow.targets.map((id) => `${data.units[id].label} (${data.units[id].name})`);
-    tell(`Flow ${flow.name}`, [
-      ['from', `${data.units[flow.source].label} (${data.units[flow.source].name})`],
-      ['to', names.join(', ')],
-      ['vectors', `${flow.tokens.toLocaleString('en')} per sample`],
-      ['links', `${mesh.length} between switches`],
-      ['busiest', `${data.linkNames[busiest]}: ${Math.round(100 * load[busiest])}%`],
-    ]);
-    listFlows('Ends', [], null, [flow.source, ...flow.targets]);
-    stress([flow.source, ...flow.targets], [number]);
-  }
-
-  function tellLink(link) {
-    tell(`Link ${data.linkNames[link]}`, [
-      [frame === lastFrame ? 'utilisation' : 'expected load', `${Math.round(100 * load[link])}%`],
-    ]);
-    const flows = flowsOver(link);
-    listFlows('Flows', flows, null);
-    stress([], flows, link);
-  }
-
-  function listFlows(title, flows, unit, ends = []) {
-    make('h3', {}, facts, `${title} (${flows.length || ends.length})`);
-    const list = make('ul', {}, facts);
-    const add = (text, what) => {
-      const button = make('button', { type: 'button', [`data-${what.kind}`]: what.id },
-        make('li', {}, list), text);
-      button.addEventListener('click', () => pin(what));
-      const show = () => {
-        list.querySelectorAll('.on').forEach((other) => other.classList.remove('on'));
-        button.classList.add('on');
-        if (what.kind === 'flow') {
-          const flow = data.flows[what.id];
-          emphasise([flow.source, ...flow.targets], [what.id]);
-        } else emphasise([what.id], flowsOf(what.id));
-      };
-      button.addEventListener('pointerenter', show);
-      button.addEventListener('focus', show);
-    };
-    for (const id of flows) {
-      const way = unit === null ? '' : data.flows[id].source === unit ? 'to ' : 'from ';
-      const others = data.flows[id].source === unit ? data.flows[id].targets : [data.flows[id].source];
-      const names = others.map((other) => data.units[other].label).join(', ');
-      add(`${way}${names}: ${data.flows[id].name}, ${data.flows[id].tokens} vectors`, { kind: 'flow', id });
-    }
-    for (const id of ends) add(`${data.units[id].label}: ${data.units[id].name}`, { kind: 'unit', id });
-  }
-
-  function stress(unitIds, flowIds, link = -1) {
-    again = () => emphasise(unitIds, flowIds, link);
-    again();
-  }
-
-  function emphasise(unitIds, flowIds, link = -1) {
-    const wanted = stage.value === '' ? null : Number(stage.value);
-    const routes = data.frames[frame].routes, on = new Set(link < 0 ? [] : [link]), ofStage = new Set();
-    flowIds.forEach((flow) => routes[flow].forEach((l) => on.add(l)));
-    data.flows.forEach((flow, id) => {
-      if (wanted === null || data.units[flow.source].stage === wanted) {
-        routes[id].forEach((l) => ofStage.add(l));
-      }
-    });
-    const ends = new Set(flowIds.flatMap((id) => [data.flows[id].source, ...data.flows[id].targets]));
-    const lit = new Set(); // sites with a unit that is not pale
-    const isAny = unitIds.length + flowIds.length > 0 || link >= 0;
+  // What is `lit` (units) or `on` (links of flows, or one link) stands out, the rest goes pale;
+  // null: everything is lit.
+  panel.emphasise = ({ chosen, lit, on, litFlows, link }) => {
+    const { routes, measured } = panel.frame;
+    const linksOf = (flows) => new Set(flows.flatMap((flow) => routes[flow]));
+    const onLinks = linksOf(on).add(link), litLinks = litFlows === null ? null : linksOf(litFlows);
     units.forEach(({ group }, id) => {
-      const isOut = wanted !== null && data.units[id].stage !== wanted;
-      group.classList.toggle('dim', isAny ? !unitIds.includes(id) && !ends.has(id) : isOut);
-      group.classList.toggle('on', unitIds.includes(id));
-      if (!group.classList.contains('dim')) lit.add(units[id].site);
+      group.classList.toggle('dim', lit !== null && !lit.has(id));
+      group.classList.toggle('on', chosen.has(id));
     });
-    counts.forEach((text, site) => text.classList.toggle('dim', !lit.has(site)));
-    const isPale = (l) => (isAny ? !on.has(l) : wanted !== null && !ofStage.has(l));
-    const critical = frame === lastFrame ? data.criticalLinks : [];
-    links.forEach((polygon, l) => polygon.setAttribute('class',
-      'link' + isCritical(critical, l) + (on.has(l) ? ' on' : isPale(l) ? ' dim' : '')));
+    const critical = new Set(measured ? measured.criticalLinks : []);
+    const classes = (ids) => (ids.some((id) => critical.has(id)) ? ' critical' : '')
+      + (ids.some((id) => onLinks.has(id)) ? ' on' : litLinks && !ids.some((id) => litLinks.has(id)) ? ' dim' : '');
+    links.forEach((polygon, id) => polygon.setAttribute('class', `link${classes([id])}`));
     locals.forEach((line, site) => {
       const both = [data.numMesh + site, data.numMesh + data.siteLines.length + site];
-      const isCriticalHere = both.some((l) => critical.includes(l)) ? ' critical' : '';
-      line.setAttribute('class', 'local' + isCriticalHere + (both.some((l) => on.has(l)) ? ' on' : ''));
+      line.setAttribute('class', `local${classes(both).replace(' dim', '')}`);
     });
-  }
-
-  function pin(what) {
-    pinned = what;
-    choose(what);
-  }
-
-  // Mouse, keyboard, controls.
-
-  const target = (event) => {
-    const unit = event.target.closest('[data-unit]'), link = event.target.closest('[data-link]');
-    if (unit) return { kind: 'unit', id: Number(unit.dataset.unit) };
-    return link ? { kind: 'link', id: Number(link.dataset.link) } : null;
   };
-  letLook(svg, facts, units, {
-    target,
-    itemOf: ({ kind, id }) => (kind === 'unit' ? id : null),
-    choose,
-    goBack: () => choose(pinned),
-    pin,
-    isHidden: (id) => stage.value !== '' && data.units[id].stage !== Number(stage.value),
-  });
-
-  function stop() {
-    clearInterval(timer);
-    timer = null;
-    play.textContent = 'Play';
-    play.setAttribute('aria-pressed', 'false');
-  }
-  function step() {
-    if (frame === lastFrame) return stop();
-    slider.value = frame + 1;
-    showFrame(frame + 1);
-  }
-  play.addEventListener('click', () => {
-    if (timer !== null) return stop();
-    if (frame === lastFrame) { slider.value = 0; showFrame(0); }
-    play.textContent = 'Pause';
-    play.setAttribute('aria-pressed', 'true');
-    timer = setInterval(step, reduced.matches ? 1500 : 700);
-  });
-  slider.addEventListener('input', () => { stop(); showFrame(Number(slider.value)); });
-  stage.addEventListener('change', () => {
-    const first = data.units.findIndex((u) => stage.value === '' || u.stage === Number(stage.value));
-    letTabReach(units, first);
-    choose(pinned);
-  });
-  if (units.length) units[0].group.setAttribute('tabindex', 0);
-  showFrame(lastFrame);
-})();
+  return panel;
+}

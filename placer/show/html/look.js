@@ -11,6 +11,21 @@ function make(name, attributes, parent, text) {
   return node;
 }
 
+// Light or dark: as the system says until the reader says otherwise.
+{
+  const root = document.documentElement, button = document.getElementById('theme');
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const isDark = () => root.classList.contains('dark') || (dark.matches && !root.classList.contains('light'));
+  const name = () => { button.textContent = isDark() ? 'Light' : 'Dark'; };
+  button.addEventListener('click', () => {
+    root.className = isDark() ? 'light' : 'dark';
+    name();
+  });
+  dark.addEventListener('change', name);
+  button.hidden = false;
+  name();
+}
+
 // Only this item can be reached by Tab; arrow keys lead to the others.
 function letTabReach(items, id) {
   items.forEach(({ group }, other) => group.setAttribute('tabindex', other === id ? 0 : -1));

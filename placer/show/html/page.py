@@ -23,6 +23,8 @@ from matplotlib.figure import Figure
 from placer.base import plain
 from placer.show import picture_bytes
 
+SCRIPTS = ("look.js", "zoom.js", "save.js", "fabric.js", "explore.js", "boxes.js")
+
 
 class Block(Protocol):
     """A part of a chapter."""
@@ -45,6 +47,13 @@ class Text(Written):
     """A paragraph."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Written):
+    """Short texts, one below the other."""
+
+    items: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +91,9 @@ class PageTable(Written):
 
 
 def _is_numeric(cell: Cell) -> bool:
-    text = str(cell).strip("+-%,. ").replace(",", "").replace(".", "")
-    return isinstance(cell, int | float) or text.isdecimal()
+    """Return whether a cell is a number, which may have a spread behind it: 0.067 ± 0.001."""
+    parts = [part.strip("+-%,. ").replace(",", "").replace(".", "") for part in str(cell).split("±")]
+    return isinstance(cell, int | float) or all(part.isdecimal() for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,7 @@ class Page:
 
     def to_html(self, *, is_interrupted: bool = False) -> str:
         """Return the text of the file; it says so when the search was cut off."""
-        script = asset("look.js") + asset("fabric.js") + asset("boxes.js")
+        script = "".join(map(asset, SCRIPTS))
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         return render(
             "page.html",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,26 +19,24 @@ TIMES = [kind.name.lower().replace("_", " ") for kind in UnitTime]
 
 
 def placement_sections(
-    fabric: Fabric, netlist: Netlist, measurement: Measurement, frames: Sequence[Frame]
+    fabric: Fabric, netlist: Netlist, measurement: Measurement, frames: Sequence[Frame], beside: Frame | None = None
 ) -> list[Chapter]:
-    """Tell the fabric and where the time goes; the last frame is the one that was measured."""
+    """Tell the fabric and where the time goes; the last frame is the one that was measured.
+
+    Another placement of the same netlist may stand beside it.
+    """
     decision = frames[-1].decision
+    panels = [[*frames[:-1], replace(frames[-1], measurement=measurement)]]
+    panels += [] if beside is None else [[beside]]
     return [
-        Chapter("Fabric", [Text(_summary(netlist, measurement)), FabricView(fabric, netlist, frames, measurement)]),
+        Chapter("Fabric", [Text(_summary(netlist)), FabricView(fabric, netlist, panels)]),
         Chapter("Where the time goes", [_stages(netlist, measurement)]),
         Chapter("Units and flows", [_units(fabric, netlist, decision, measurement), _flows(fabric, netlist, decision)]),
     ]
 
 
-def _summary(netlist: Netlist, measured: Measurement) -> str:
-    if math.isnan(measured.cycles_per_sample):
-        return f"The simulation ended without a result: {measured.status.name.lower()}."
-    return (
-        f"{netlist.num_units} units, {netlist.num_flows} flows, {netlist.num_stages} stages. "
-        f"Simulated: {measured.cycles_per_sample:,.1f} cycles per sample, bound "
-        f"{measured.bound_cycles:,}, throughput {measured.throughput:.3f} "
-        f"({measured.status.name.lower()}). Critical: {measured.critical}."
-    )
+def _summary(netlist: Netlist) -> str:
+    return f"{netlist.num_units} units, {netlist.num_flows} flows, {netlist.num_stages} stages."
 
 
 def _stages(netlist: Netlist, measured: Measurement) -> PageTable:

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from placer.base import read_text
-from placer.show.html.page import Block, Cell, Chapter, Image, Link, Page, PageTable, Text
+from placer.show.html.page import Block, Cell, Chapter, Image, Link, Listing, Page, PageTable, Text
 
 _PICTURE = re.compile(r"!\[(.*)\]\(([\w./-]+\.png)\)")
 _LINK = re.compile(r"\[(.+)\]\(([\w./-]+\.html)\)")  # to a page beside this one
+_ITEM = re.compile(r"(?:[-*]|\d+\.)\s+(.*)")
+_ANY_LINK = re.compile(r"\[([^\]]+)\]\([^)\s]+\)")
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)(.+?)(?<=\S)\1(?![\w*])")
+_BAR = re.compile(r"(?<!\\)\|")  # between cells; an escaped one stands in a cell
 
 
 def report_page(file: Path, title: str, command: str, config: dict[str, Any]) -> Page:
@@ -23,34 +27,51 @@ def report_page(file: Path, title: str, command: str, config: dict[str, Any]) ->
     parts: list[tuple[str, list[str]]] = [("Summary", [])]
     for line in read_text(file).splitlines():
         if line.startswith("## "):
-            parts.append((line.removeprefix("## "), []))
+            parts.append((_plain(line.removeprefix("## ")), []))
         elif not line.startswith("# "):
-            parts[-1][1].append(line)
+            parts[-1][1].append(line.strip())
     sections = [Chapter(heading, list(_blocks(heading, lines, file.parent))) for heading, lines in parts if any(lines)]
     subtitle = "Tables and pictures; how they were made stands at the end"
     return Page(title, subtitle, command, config, sections)
 
 
+def _kind(line: str) -> str:
+    """Return what a line belongs to; lines of one kind that follow each other are one block."""
+    if not line:
+        return "gap"
+    if _PICTURE.fullmatch(line):
+        return "picture"
+    if line.startswith("#"):
+        return "heading"
+    return "table" if line.startswith("|") else "list" if _ITEM.fullmatch(line) else "text"
+
+
 def _blocks(heading: str, lines: list[str], folder: Path) -> Iterator[Block]:
     caption = heading
-    for is_table, group in groupby(lines, lambda line: line.startswith("|")):
-        if is_table:
-            header, _, *rows = ([_plain(cell) for cell in line[1:-1].split("|")] for line in group)
-            yield PageTable(caption, header, [[_cell(text) for text in row] for row in rows])
-            continue
-        for line in filter(None, group):
-            picture = _PICTURE.fullmatch(line)
-            if picture is not None:
-                yield Image((folder / picture[2]).read_bytes(), "image/png", picture[1])
-            else:
-                caption = _plain(line).rstrip(":") if line.endswith(":") else heading
-                yield Text(_plain(line))
+    for kind, group in groupby(lines, _kind):
+        own = list(group)
+        if kind == "table":
+            header, _, *rows = (_BAR.split(line)[1:-1] for line in own)
+            yield PageTable(caption, list(map(_plain, header)), [list(map(_cell, row)) for row in rows])
+            caption = heading
+        elif kind == "list":
+            yield Listing([_plain(item[1]) for item in map(_ITEM.fullmatch, own) if item is not None])
+        elif kind == "picture":
+            for picture in filter(None, map(_PICTURE.fullmatch, own)):
+                yield Image((folder / picture[2]).read_bytes(), "image/png", _plain(picture[1]))
+        elif kind != "gap":
+            text = _plain(" ".join(own).lstrip("#"))
+            caption = text.rstrip(":") if text.endswith(":") or kind == "heading" else heading
+            yield Text(text)
 
 
 def _cell(text: str) -> Cell:
-    link = _LINK.fullmatch(text)
-    return text if link is None else Link(link[1], link[2])
+    link = _LINK.fullmatch(text.strip())
+    return _plain(text) if link is None else Link(_plain(link[1]), link[2])
 
 
 def _plain(text: str) -> str:
-    return text.replace("**", "").replace("`", "").strip()
+    """Return the text without marks of Markdown; what is marked as code stays as it is."""
+    parts = text.replace("\\|", "|").split("`")
+    parts[::2] = [_EMPHASIS.sub(r"\2", _ANY_LINK.sub(r"\1", part)) for part in parts[::2]]
+    return "".join(parts).strip()

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 
 SECONDS_PER_CELL = 3e-7  # of a step of the search, before the first one is measured
-SECONDS_PER_PE = 1e-5  # for placing, likewise
-FINISH_PER_PE = 4e-6  # seconds for checking and writing, on a core of its own
+SECONDS_PER_PE = 4e-6  # for placing, likewise
+FIRST_SECONDS = 1.0  # of the first partition, whose sampling is small in any volume
+SECONDS_PER_POINT = 3e-8  # to look at the heat before that, per lattice point
+FINISH_PER_PE = 1.5e-6  # seconds for checking and writing, on a core of its own
 LEAST_FINISH = 0.2  # seconds for that on the smallest fabric, likewise
-LEAST_SHARE = 0.25  # of the limit that a mapping gets, however long all the rest takes
 SLACK = 1.1  # a step may take longer than the last ones
 LEAST_CELLS = 1e6  # of a step whose speed tells that of larger ones
 
@@ -33,7 +34,6 @@ class Clock:
         self._begin = time.perf_counter() if begin is None else begin
         self._limit = limit
         self._finish = ending + LEAST_FINISH + FINISH_PER_PE * num_pes
-        self._least_end = self.seconds + LEAST_SHARE * limit
         self._busy_begin = self.seconds, time.process_time()
         self._is_interrupted = is_interrupted
         self._num_pes = num_pes
@@ -51,8 +51,16 @@ class Clock:
         wall, computing = self._busy_begin
         # Seconds that pass per second of computing, because others compute on the same machine.
         slowness = max(1.0, (1 + self.seconds - wall) / (1 + time.process_time() - computing))
-        end = max(self._limit - slowness * self._finish, self._least_end)
+        end = self._limit - slowness * self._finish
         return not self._is_interrupted() and self.seconds + SLACK * seconds < end
+
+    def least_limit(self, num_points: int) -> float:
+        """Return the shortest limit that holds for a heat map of so many points, asked at the begin.
+
+        A first partition is made, placed, checked and written whatever the limit is.
+        """
+        first = FIRST_SECONDS + SECONDS_PER_POINT * num_points
+        return self.seconds + first + self.placing_seconds + self._finish
 
     def affords(self, cells: float) -> bool:
         """Tell whether there is time for a step of the search; the slowest so far tells the speed.

@@ -39,6 +39,7 @@ class Result:
     tries: int  # mappings that were looked at
     seconds: float
     made_up: tuple[str, ...] | None  # names that random values stood for; None: values not checked
+    not_executed: tuple[str, ...] = ()  # messages, and instructions that cannot be computed, a line each
 
     @property
     def gap(self) -> float:
@@ -61,6 +62,8 @@ def map_program(
     """
     if options.mapper in ("exact", "hybrid", "auto"):
         import ortools.sat.python.cp_model  # noqa: F401  takes a second that is no search
+    if options.mapper in ("rl", "hybrid"):
+        import placer.streaming.rl  # noqa: F401  brings torch, which takes seconds that are no search
     began = time.monotonic()
     meaning = model.meaning_of(program) if values else None
     problem = make_problem(program, device)
@@ -83,7 +86,8 @@ def map_program(
     found = replace(found, mapping=checked)  # looks at the bound again
     seconds = time.monotonic() - began
     made_up = None if meaning is None else tuple(meaning.made_up)
-    return Result(problem, checked, verdict.cycles, found.bound, found.tries, seconds, made_up)
+    not_executed = () if meaning is None else tuple(meaning.not_executed)
+    return Result(problem, checked, verdict.cycles, found.bound, found.tries, seconds, made_up, not_executed)
 
 
 @dataclass(frozen=True, slots=True)

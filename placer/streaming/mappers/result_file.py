@@ -2,7 +2,7 @@
 
     {"schema": 1, "program": "fft", "device": {...}, "mapper": "exact", "seed": 0,
      "cycles": 22, "bound": 22, "gap": 0.0, "seconds": 0.4, "tries": 1, "is_interrupted": false,
-     "warnings": [], "made_up": ["base", ...],
+     "warnings": [], "made_up": ["base", ...], "not_executed": [],
      "tile": [...], "spoke": [...], "start": [...],
      "spoke_ram": [{"tile": 3, "entries": [{"spoke": 0, "instruction": 5, "ops": ["add"],
                     "master_input": "up1", "outputs": ["feedback", "down2"]}, ...]}, ...]}
@@ -10,7 +10,8 @@
 Links lead to the tiles one and two away: up is to higher numbers. A result for a tile farther away
 leaves on the longer link and is passed on. The master input is where the last operand comes from;
 `base` starts a thread. `made_up` are the names that random numbers stood for when values were
-compared; null: they were not compared.
+compared; null: they were not compared. `not_executed` lists messages of the asynchronous fabric, and
+instructions whose numbers could not be computed.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def result_text(result: Result, options: MapOptions, front: Sequence[FrontPoint]
         "is_interrupted": is_interrupted,
         "warnings": list(problem.warnings),
         "made_up": None if result.made_up is None else list(result.made_up),
+        "not_executed": list(result.not_executed),
         "tile": mapping.tile.tolist(),
         "spoke": mapping.spoke.tolist(),
         "start": mapping.start.tolist(),

@@ -115,6 +115,7 @@ def _summary(result: Result) -> list[str]:
         f"{problem.device.tiles} tiles: {result.cycles} cycles, at least {result.bound}, {state}. "
         f"A thread starts every {mapping.ii} cycles; a result is ready after {mapping.depth}.",
         *(f"Warning: {warning}" for warning in problem.warnings),
+        *(f"Not executed: {line}" for line in result.not_executed),
     ]
 
 

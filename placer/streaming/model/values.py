@@ -6,6 +6,12 @@ takes the constant that follows it, or else the next name that the instruction u
 names that it defines get the result. An instruction without ops (plain graphs) adds its id to the
 sum of its inputs.
 
+Programs of the tools hold ops that are no arithmetic. Messages of the asynchronous fabric, such as
+`afMsgDest: loop_head`, are sent beside the computation and change no number: they are left out. An
+instruction that cannot be computed (an unknown op, too few operands, ...) does in its place what one
+without ops does with its operands: that its data arrives in time is then checked, its numbers are not.
+`Meaning.not_executed` tells both.
+
 A name that is read is the first of these that there is:
 
 1. the result of a predecessor, or else of the latest instruction before it, handed on by those in
@@ -21,17 +27,18 @@ The device model has no time for 3 and 4: they are there when they are needed.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from placer.base import InputError
-from placer.streaming.model.program import Program
+from placer.streaming.model.program import Number, Program
 
 Value = NDArray[np.float64]  # one number, or a vector of them
 Inputs = MappingOf[str, Value]
@@ -55,7 +62,7 @@ BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "min": np.minimum,
     "max": np.maximum,
 }
-_NO_VALUES = "values=false maps without values"
+_MESSAGE = re.compile(r"af[A-Z]|.*:", re.DOTALL)  # what ops that are messages begin with
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,19 @@ class Meaning:
 
     program: Program
     operands: tuple[tuple[Operand, ...], ...]  # [num_nodes]
+    unknown: MappingOf[int, str] = field(default_factory=dict)  # why an instruction cannot be computed
+
+    @property
+    def not_executed(self) -> list[str]:
+        """Return what is not executed, a line each: messages, and instructions with something else in their place."""
+        lines = []
+        for node, item in enumerate(self.program.instructions):
+            messages = [op for op in item.ops if is_message(op)]
+            if messages:
+                lines.append(f"instruction {node}: message {', '.join(map(repr, messages))}")
+            if node in self.unknown:
+                lines.append(f"instruction {node}: {self.unknown[node]}")
+        return lines
 
     @property
     def made_up(self) -> list[str]:
@@ -107,12 +127,16 @@ class Meaning:
                 values.append(np.asarray(stored) if stored else inputs[operand.name])
             else:
                 values.append(results[operand.way][operand.writer])
+        if node in self.unknown:
+            return np.asarray(node + sum(float(np.sum(value)) for value in values))
         return self._compute(node, values)
 
     def _compute(self, node: int, operands: deque[Value]) -> Value:
+        """Return what an instruction makes of its operands. Raises InputError when that is not known."""
         item = self.program.instructions[node]
-        where, ops, given = f"instruction {node}", deque(item.ops), list(item.ops)
-        lacks = f"{where}: {given} needs more operands than {list(item.uses)}; {_NO_VALUES}"
+        given = [op for op in item.ops if not is_message(op)]
+        ops = deque(given)
+        lacks = f"{given} needs more operands than {list(item.uses)}"
         if not operands:
             raise InputError(lacks)
         value = operands.popleft()
@@ -120,15 +144,13 @@ class Meaning:
             while ops:
                 op = ops.popleft()
                 if not isinstance(op, str):
-                    raise InputError(
-                        f"{where}: no op takes the constant {op} in {given}; write it behind a binary op; {_NO_VALUES}"
-                    )
+                    raise InputError(f"no op takes the constant {op} in {given}; write it behind a binary op")
                 if op in UNARY:
                     value = np.asarray(UNARY[op](value))
                     continue
                 if op not in BINARY:
                     known = ", ".join(sorted({*UNARY, *BINARY}))
-                    raise InputError(f"{where}: unknown op {op!r}; known: {known}; {_NO_VALUES}")
+                    raise InputError(f"unknown op {op!r:.60}; known: {known}")
                 if ops and not isinstance(ops[0], str):
                     other = np.asarray(float(ops.popleft()))
                 elif operands:
@@ -137,18 +159,17 @@ class Meaning:
                     raise InputError(lacks)
                 if value.ndim and other.ndim and value.shape != other.shape:
                     raise InputError(
-                        f"{where}: {op!r} of {len(value)} and of {len(other)} numbers; "
-                        f"give the tile memories data of one length; {_NO_VALUES}"
+                        f"{op!r} of {len(value)} and of {len(other)} numbers; give the tile memories data of one length"
                     )
                 value = np.asarray(BINARY[op](value, other))
         return value
 
 
 def meaning_of(program: Program) -> Meaning:
-    """Return where operands come from. Raises InputError for what cannot be computed.
+    """Return where operands come from, and which instructions cannot be computed.
 
-    That is an op without meaning, too few operands, a name that another instruction of the flow
-    writes at no certain time, and vectors of different lengths.
+    Those have an op without meaning, too few operands, a name that another instruction of the flow
+    writes at no certain time, or vectors of different lengths.
     """
     writers = defaultdict(list)
     for node, item in enumerate(program.instructions):
@@ -158,13 +179,41 @@ def meaning_of(program: Program) -> Meaning:
     for node in program.order:
         for p in program.predecessors[node]:
             ancestors[node] |= ancestors[p] | 1 << p
-    operands = tuple(
-        tuple(_operand(program, node, name, writers[name], ancestors) for name in item.uses) if item.ops else ()
-        for node, item in enumerate(program.instructions)
-    )
-    meaning = Meaning(program, operands)
-    evaluate(meaning, meaning.draw_inputs(np.random.default_rng(0)))  # refuses wrong ops
+    operands: list[tuple[Operand, ...]] = []
+    unknown: dict[int, str] = {}
+    for node, item in enumerate(program.instructions):
+        found = []
+        for name in item.uses if item.ops else ():
+            try:
+                found.append(_operand(program, node, name, writers[name], ancestors))
+            except InputError as error:
+                unknown[node] = str(error)
+        operands.append(tuple(found))
+    return _tried(Meaning(program, tuple(operands), unknown))
+
+
+def _tried(meaning: Meaning) -> Meaning:
+    """Compute a thread, and note which instructions cannot be."""
+    unknown, results = dict(meaning.unknown), dict[int, Value]()
+    inputs = meaning.draw_inputs(np.random.default_rng(0))
+    for node in _by_flow(meaning.program):
+        try:
+            results[node] = meaning.apply(node, inputs, results, results, {})
+        except InputError as error:
+            unknown[node] = str(error)
+            meaning = replace(meaning, unknown=unknown)
+            results[node] = meaning.apply(node, inputs, results, results, {})
     return meaning
+
+
+def is_message(op: str | Number) -> bool:
+    """Say whether an op is a message of the asynchronous fabric, which computes nothing."""
+    return isinstance(op, str) and _MESSAGE.match(op) is not None
+
+
+def _by_flow(program: Program) -> list[int]:
+    """Return the instructions in the order in which a thread computes them."""
+    return sorted(program.order, key=lambda node: program.instructions[node].flow)
 
 
 def _operand(program: Program, node: int, name: str, writers: Sequence[int], ancestors: Sequence[int]) -> Operand:
@@ -184,8 +233,8 @@ def _operand(program: Program, node: int, name: str, writers: Sequence[int], anc
         is_later = w == node or ancestors[w] >> node & 1
         if program.instructions[w].flow == flow and not is_later:
             raise InputError(
-                f"instruction {node} reads {name!r}, which instruction {w} of the same flow "
-                f"writes, but no edges lead from {w} to {node}; add an edge; {_NO_VALUES}"
+                f"reads {name!r}, which instruction {w} of the same flow writes, but no edges lead from {w} to "
+                f"{node}; add an edge"
             )
     return Operand(name, writers[-1], "thread") if writers else Operand(name)
 
@@ -194,6 +243,6 @@ def evaluate(meaning: Meaning, inputs: Inputs, before: Results | None = None) ->
     """Return the results of a thread by instruction; `before` has those of the thread before."""
     program = meaning.program
     results: dict[int, Value] = {}
-    for node in sorted(program.order, key=lambda n: program.instructions[n].flow):
+    for node in _by_flow(program):
         results[node] = meaning.apply(node, inputs, results, results, before or {})
     return results

@@ -82,15 +82,14 @@ def sample_mappings(
 ) -> Found:
     """Take batches of samples until the budget is spent or the bound is reached (zero-shot).
 
-    The first batch gets `patience` seconds at least: without it there is nothing. Batches of large
-    problems are smaller than `samples`, so that time and memory are enough for one.
+    Batches of large problems are smaller than `samples`, so that time and memory are enough for one.
+    The first batch gets `patience` seconds at least: without it there is nothing.
     """
-    seconds = max(budget.seconds, patience)
     nodes, tiles = problem.num_nodes, problem.num_tiles
-    in_time = int(_CELLS_PER_SECOND * seconds) // (nodes * (nodes + tiles))
+    in_time = int(_CELLS_PER_SECOND * budget.seconds) // (nodes * (nodes + tiles))
     samples = max(1, min(samples, in_time, _MOST_CELLS // (nodes * tiles)))
     best: Mapping | None = None
-    tries, now = 0, budget.part(seconds)
+    tries, now = 0, budget.part(max(budget.seconds, patience))
     for batch in count():
         found = sample_once(problem, policy, samples, _child(seed, batch), now, ranks=ranks)
         now = budget
@@ -118,7 +117,7 @@ def fine_tune(problem: Problem, budget: Budget, seed: int, policy: Policy) -> Fo
         )
     optimizer = torch.optim.Adam(policy.parameters(), lr=_FINE_TUNING_RATE)
     config = PpoConfig(rollouts=SAMPLES)
-    first = sample_mappings(problem, budget.part(0.0), seed, policy)
+    first = sample_mappings(problem, budget.part(budget.seconds, 1), seed, policy)
     tries, mapping = first.tries, first.mapping
     for batch in count(1):
         is_done = mapping is not None and mapping.cycles == problem.bounds.total

@@ -153,7 +153,7 @@ def test_killed_at_any_point_the_next_run_ends_with_the_same_bytes(tmp_path: Pat
         ("families=[gemm,rnn]", "unknown family 'rnn'"),
         ("families=[]", "one or more, each once"),
         ("executor=slurm", "executor='slurm' is no choice"),
-        ("size.decisions=2", "decisions=2; allowed 8 or more"),
+        ("size.decisions=2", "decisions=2; allowed 4 or more"),
         ("size.netlists_per_family=0", "netlists_per_family=0; allowed 1 or more"),
         ("seed=-1", "seed=-1; allowed 0 or more"),
         ("workers=0", "workers"),
@@ -229,7 +229,12 @@ def test_fabrics_take_turns() -> None:
     assert names[0] == "small" and names[15] == "large" and len(set(names)) == 32 - 4
     held_out = replace(content, hardware=Hardware.HELD_OUT)
     assert {held_out.fabric_of(k).name for k in range(64)} == {f"random_{HELD_OUT_SEED}_{k}" for k in range(10)}
-    with pytest.raises(InputError, match="held out"):
-        replace(content, seed=HELD_OUT_SEED)
+    large = replace(content, hardware=Hardware.LARGE)
+    fabrics = [large.fabric_of(k) for k in range(0, 16, 2)]
+    assert [fabric.name for fabric in fabrics[::2]] == ["large"] * 4 and len({f.name for f in fabrics}) == 5
+    assert all(fabric.columns * fabric.rows >= 240 for fabric in fabrics)
+    for hardware in (Hardware.RANDOM, Hardware.LARGE):
+        with pytest.raises(InputError, match="held out"):
+            replace(content, hardware=hardware, seed=HELD_OUT_SEED)
     with pytest.raises(InputError, match="no multiple of plans=2"):
         replace(content, netlists_per_family=3)

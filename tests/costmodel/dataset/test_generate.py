@@ -76,6 +76,14 @@ def test_sections_of_random_transformers_are_labelled_too() -> None:
     assert len(samples.throughput) == 8
 
 
+def test_a_pool_can_be_all_there_is() -> None:
+    samples = make_samples(SMALL, "ffn", replace(FEW, decisions=4, pool=4), seed=5, netlist_id=8)
+    require_consistent(samples)
+    assert set(samples.phase) == {Phase.POOL} and samples.potential == samples.throughput.max()
+    with pytest.raises(InputError, match="pool=5 of decisions=4"):
+        replace(FEW, decisions=4, pool=5)
+
+
 def test_short_labels_are_marked_by_their_fidelity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generate, "LONG_SAMPLE_CYCLES", 1)
     options = replace(FEW, short_labels=True)

@@ -167,7 +167,20 @@ def _no_layout(folder: Path) -> None:
     (folder / "meta.json").write_text(json.dumps(meta | {"layout": {}}))
 
 
-@pytest.mark.parametrize("damage", [_cut, _lose, _without_meta, _half_meta, _other_meta, _no_layout])
+def _change(folder: Path) -> None:
+    content = bytearray((folder / "visit_lane").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "visit_lane").write_bytes(content)
+
+
+def _other_code(folder: Path) -> None:
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps(meta | {"code": "another"}))
+
+
+@pytest.mark.parametrize(
+    "damage", [_change, _other_code, _cut, _lose, _without_meta, _half_meta, _other_meta, _no_layout]
+)
 def test_a_damaged_folder_is_made_again(dataset: Dataset, tmp_path: Path, damage: object) -> None:
     first = encode_dataset(dataset, tmp_path / "one")
     encode_dataset(dataset, tmp_path / "two")

@@ -10,6 +10,7 @@ import pytest
 from costmodel.dataset import make_splits, write_splits
 from costmodel.judge import main
 from costmodel.training import run
+from placer.base import read_figures
 from placer.base.config import run_command
 from tests.costmodel.dataset.samples import write_dataset
 from tests.costmodel.training.tiny import metadata, settings, tiny_samples
@@ -36,14 +37,20 @@ def test_both_questions_are_judged_beside_the_baselines(tmp_path: Path, capsys: 
     write(tmp_path / "data", 0)
     write(tmp_path / "test", 20)
     model = run(settings(tmp_path, "potential.max_epochs=1", "potential.width=8", "potential.rounds=1")).model
-    model.save(tmp_path / "flow.pt")
-    common = [f"models=[{tmp_path / 'flow.pt'}]", f"data={tmp_path / 'data'}", f"cache={tmp_path / 'cache'}"]
-    code, _, err = call(capsys, *common, f"tests=[{tmp_path / 'test'}]", f"output={tmp_path / 'judge'}")
-    assert (code, err) == (0, "")
-    rows = (tmp_path / "judge/decisions.csv").read_text().splitlines()
-    assert [row.split(",")[1] for row in rows[1:]] == ["rules", "calibrated rules", "boosting", "model"]
-    rows = (tmp_path / "judge/netlists.csv").read_text().splitlines()
-    assert [row.split(",")[1] for row in rows[1:]] == ["full bound", "model"]
+    for name in ("flow.pt", "again.pt"):
+        model.save(tmp_path / name)
+    common = [f"models=[{tmp_path / 'flow.pt'}]", f"cache={tmp_path / 'cache'}", f"others=[{tmp_path / 'again.pt'}]"]
+    for data in (f"data={tmp_path / 'data'}", "data=null"):
+        code, _, err = call(capsys, *common, data, f"tests=[{tmp_path / 'test'}]", f"output={tmp_path / 'judge'}")
+        assert (code, err) == (0, "")
+        rows = (tmp_path / "judge/decisions.csv").read_text().splitlines()
+        assert [row.split(",")[1] for row in rows[1:]] == ["rules", "calibrated rules", "boosting", "again", "model"]
+        assert rows[4].split(",")[2:] == rows[5].split(",")[2:], "the same model under two names"
+        rows = (tmp_path / "judge/netlists.csv").read_text().splitlines()
+        assert [row.split(",")[1] for row in rows[1:]] == ["full bound", "calibrated bound", "boosting", "model"]
+    figures = {figure.name: figure for figure in read_figures(tmp_path / "judge/figures.json")}
+    assert figures.keys() >= {"judge test decisions spearman", "judge test netlists relative_error"}
+    assert figures["judge test decisions relative_error"].better == "lower"
     code, _, err = call(capsys, *common, f"tests=[{tmp_path / 'data'}]", f"output={tmp_path / 'judge'}")
     assert code == 2
     assert "is what a model has learned from" in err

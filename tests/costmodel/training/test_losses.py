@@ -22,6 +22,7 @@ from tests.costmodel.cases import batch_of, random_stack
 
 PAIRWISE = LossConfig(rank_weight=1.0)
 LISTWISE = LossConfig(rank_weight=1.0, rank=RankLoss.LISTWISE)
+DIFFERENCES = LossConfig(rank_weight=1.0, rank=RankLoss.DIFFERENCES)
 values = st.lists(
     st.tuples(
         st.integers(0, 2),  # graph
@@ -77,7 +78,19 @@ def test_listwise_loss_by_loops(rows: Rows) -> None:
 
 
 @settings(max_examples=25)
-@given(values, st.sampled_from([PAIRWISE, LISTWISE]), st.floats(-3, 3))
+@given(values)
+def test_loss_of_differences_by_loops(rows: Rows) -> None:
+    terms, delta = [], DIFFERENCES.delta
+    for (g, z, p), (other_g, other_z, other_p) in permutations(rows, 2):
+        if g == other_g and z > other_z:
+            error = abs((p - other_p) - (z - other_z))
+            terms.append(0.5 * error**2 if error < delta else delta * (error - 0.5 * delta))
+    expected = sum(terms) / len(terms) if terms else 0.0
+    assert rank_loss(*columns(rows), DIFFERENCES) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@settings(max_examples=25)
+@given(values, st.sampled_from([PAIRWISE, LISTWISE, DIFFERENCES]), st.floats(-3, 3))
 def test_rank_losses_see_differences_within_a_graph_only(rows: Rows, config: LossConfig, shift: float) -> None:
     batch, predicted = columns(rows)
     moved = predicted + shift * batch.graph
@@ -96,7 +109,7 @@ def test_rank_losses_vanish_for_the_right_order(rows: Rows) -> None:
     assert rank_loss(batch, -far_apart, LISTWISE) >= -1e-9
 
 
-@pytest.mark.parametrize("config", [PAIRWISE, LISTWISE])
+@pytest.mark.parametrize("config", [PAIRWISE, LISTWISE, DIFFERENCES])
 @pytest.mark.parametrize(
     "rows",
     [
@@ -114,7 +127,7 @@ def test_nothing_to_compare_costs_nothing(rows: Rows, config: LossConfig) -> Non
     assert predicted.grad is not None and torch.isfinite(predicted.grad).all()
 
 
-@pytest.mark.parametrize("config", [PAIRWISE, LISTWISE])
+@pytest.mark.parametrize("config", [PAIRWISE, LISTWISE, DIFFERENCES])
 def test_gradients_move_the_better_decision_up(config: LossConfig) -> None:
     batch, predicted = columns([(0, -0.1, -0.5), (0, -0.4, -0.5), (1, -0.2, -0.5)])
     predicted.requires_grad_()

@@ -12,8 +12,10 @@ import pytest
 from costmodel.dataset import SplitKind, make_splits, write_splits
 from costmodel.inference import LearnedCost
 from costmodel.model import Model, open_potentials
+from costmodel.potentials import main
 from costmodel.training import run
 from placer.base import InputError
+from placer.base.config import compose_config
 from tests.costmodel.dataset.samples import small_fabric, write_dataset
 from tests.costmodel.training.tiny import NETLISTS, metadata, settings, tiny_samples
 
@@ -60,9 +62,31 @@ def test_a_run_teaches_it_and_the_file_keeps_it(tmp_path: Path) -> None:
     assert np.isfinite(sigma).all()
 
 
+def test_the_command_teaches_a_trained_model_and_changes_nothing_else_of_it(tmp_path: Path) -> None:
+    write_with_potentials(tmp_path)
+    config = settings(tmp_path, *POTENTIAL)
+    before = run(config).model
+    common = [
+        f"model_file={config.model_file}", f"data={config.data}", f"cache={config.cache}",
+        *POTENTIAL, "potential.learning_rate=1e-9",
+    ]  # fmt: skip
+    for fresh in ("true", "false"):
+        main(compose_config("potentials", [*common, f"fresh={fresh}", f"output={tmp_path / fresh}"]))
+    fresh, tuned = (Model.load(tmp_path / name / "flow.pt") for name in ("true", "false"))
+    assert replace(tuned, potential=None).digest() == replace(before, potential=None).digest()
+    assert before.potential is not None and tuned.potential is not None and fresh.potential is not None
+    known, kept, other = (m.potential.network.state_dict()["readout.mean.weight"] for m in (before, tuned, fresh))
+    np.testing.assert_allclose(kept, known, atol=1e-5)
+    assert not np.allclose(other, known, atol=1e-5)
+
+
 def test_without_a_pool_it_is_left_out_and_not_guessed(tmp_path: Path) -> None:
     write_with_potentials(tmp_path, [0.0] * NETLISTS)
-    model = run(settings(tmp_path, *POTENTIAL)).model
+    config = settings(tmp_path, *POTENTIAL)
+    model = run(config).model
     assert model.potential is None
+    with pytest.raises(InputError, match="has no potentials"):
+        places = [f"data={config.data}", f"cache={config.cache}", f"output={tmp_path / 'taught'}"]
+        main(compose_config("potentials", [f"model_file={config.model_file}", *places]))
     with pytest.raises(InputError, match="knows decisions only"):
         LearnedCost(small_fabric(), model).potential([tiny_samples(0).netlist])

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
@@ -22,6 +23,7 @@ from costmodel.networks.guha import GuhaConfig
 from costmodel.train import main
 from costmodel.training import LossConfig, RunConfig, TrainConfig, run
 from costmodel.training.losses import RankLoss
+from placer.base import InputError
 from placer.base.config import CONF_DIR, choices, compose_config, run_command, to_dataclass
 from tests.costmodel.training.tiny import overrides, settings
 
@@ -107,6 +109,18 @@ def test_a_run_that_is_given_again_changes_nothing(folder: Path) -> None:
         assert again.epochs == results[0].epochs
         assert again.to_dict() == results[0].to_dict()
         assert again.model.origin == results[0].model.origin
+
+
+def test_a_run_tunes_the_weights_of_another_model(folder: Path) -> None:
+    first = settings(folder)
+    model = run(first).model
+    again = ("trainer.learning_rate=1e-9", f"start={first.model_file}", f"output={folder / 'tuned'}")
+    tuned = run(settings(folder, *again)).model
+    assert tuned.origin["start"] == model.digest()
+    for name, weights in tuned.network.state_dict().items():
+        np.testing.assert_allclose(weights, model.network.state_dict()[name], atol=1e-6)
+    with pytest.raises(InputError, match=r"model\.width=12, but the model that training starts from has 8"):
+        run(settings(folder, *again, "model.width=12", f"output={folder / 'wide'}"))
 
 
 def test_a_run_goes_on_after_an_interrupt_and_a_kill(folder: Path) -> None:

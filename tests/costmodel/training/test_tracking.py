@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lightning.pytorch.loggers import MLFlowLogger
 
 from costmodel.dataset import Dataset
-from costmodel.model import Model, Selection, open_labelled, open_model, tracking
+from costmodel.model import Model, Selection, open_labelled, open_model
 from costmodel.train import main
 from costmodel.training import run
 from placer.base import InputError, git_revision
 from placer.base.config import run_command
+from placer.base.tracking import TrackingConfig, mlflow_run, open_tracker
 from tests.costmodel.dataset.samples import small_fabric
 from tests.costmodel.training.tiny import interrupt, overrides, settings
 
@@ -61,7 +63,7 @@ def test_a_run_logs_everything_and_its_model_predicts(folder: Path) -> None:
     mlflow.set_tracking_uri(config.tracking.uri)
     served = mlflow.pyfunc.load_model(f"models:/{logged.model_id}")
     assert served.metadata.signature.outputs.input_names() == ["throughput", "sigma"]
-    table = example_table(config.data, small_fabric(), num_rows=3)
+    table = example_table(config.data, num_rows=3)
     answer = served.predict(table)
     labelled = open_labelled(config.data, config.cache)
     direct = result.model.predict(Selection(labelled, np.arange(3)))
@@ -69,6 +71,9 @@ def test_a_run_logs_everything_and_its_model_predicts(folder: Path) -> None:
     np.testing.assert_allclose(answer["sigma"], np.exp(direct.log_sigma), rtol=1e-5)
     with pytest.raises(InputError, match="row 0: netlist is no complete JSON"):
         predict_table(result.model, table.assign(netlist="{"))
+    other = json.dumps(asdict(replace(small_fabric(), name="other")))
+    with pytest.raises(InputError, match="row 0: fabric 'other' is not 'small'"):
+        predict_table(result.model, table.assign(fabric=other))
 
     for uri in (f"models:/{logged.model_id}", f"runs:/{found.info.run_id}/flow.pt"):
         assert open_model(uri, config.tracking.uri).digest() == result.model.digest()
@@ -93,22 +98,25 @@ def test_a_server_that_is_down_stops_the_run_before_it_begins(folder: Path, caps
 def test_a_server_that_dies_later_stops_nothing(
     folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*args: object, **kwargs: object) -> None:
-        raise ConnectionError("server is gone")
+    def fail(client: object, run_id: str, metrics: Sequence[object] = (), params: Sequence[object] = ()) -> None:
+        if metrics:
+            raise ConnectionError("server is gone")
+
+    import mlflow
 
     config = settings(folder, *tracked(folder))
-    monkeypatch.setattr(MLFlowLogger, "log_metrics", fail)
-    with caplog.at_level(logging.WARNING, logger=tracking.__name__):
+    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", fail)
+    with caplog.at_level(logging.WARNING, logger=mlflow_run.__name__):
         result = run(config)
-    messages = [record.message for record in caplog.records if record.name == tracking.__name__]
-    assert messages == ["tracking ends here, training goes on: server is gone"]
+    messages = [record.message for record in caplog.records if record.name == mlflow_run.__name__]
+    assert messages == ["tracking ends here, the work goes on: server is gone"]
     assert len(result.epochs) == 2
     assert Model.load(config.model_file).origin == result.model.origin
     assert (config.output / "epochs.csv").exists()
 
 
 def test_parameters_are_flat() -> None:
-    assert tracking._flat({"a": {"b": 1, "c": {"d": None}}, "e": "x"}) == {
+    assert mlflow_run._flat({"a": {"b": 1, "c": {"d": None}}, "e": "x"}) == {
         "a.b": 1, "a.c.d": None, "e": "x",
     }  # fmt: skip
 
@@ -129,7 +137,7 @@ def test_an_interrupted_run_is_marked(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_a_damaged_note_begins_a_new_run(content: str, tmp_path: Path) -> None:
     note = tmp_path / "mlflow.json"
     note.write_text(content)
-    config = tracking.TrackingConfig(f"sqlite:///{tmp_path}/m.db", "e", tmp_path / "files")
-    with tracking.open_tracker(config, "run", {"a": 1}, note):
+    config = TrackingConfig(f"sqlite:///{tmp_path}/m.db", "e", tmp_path / "files")
+    with open_tracker(config, "run", {"a": 1}, note):
         pass
     assert isinstance(json.loads(note.read_text())["run_id"], str)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from placer.base import overview
+from placer.base import StatusLine, counting_bar, notice_file_name, output_file, overview
 from placer.base.config import CONF_DIR
 from placer.base.console import list_commands
 from placer.config_reference import PAGE, reference
@@ -23,6 +24,25 @@ def runnable(package: str) -> set[str]:
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             names.add(name.removesuffix(".__main__"))
     return names - {package}
+
+
+def test_progress_is_told_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("placer.base.progress.PLAIN_SECONDS", 0.0)
+    with counting_bar("things") as on_progress:
+        on_progress(1, 4)
+    with StatusLine("search", "nothing yet") as line:
+        line.note("a result")
+    assert capsys.readouterr().err == "things: 1 of 4 (0 s)\nsearch: a result (0 s)\n"
+
+
+def test_an_output_that_names_a_file_is_taken_with_a_notice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = tmp_path / "layout.txt", tmp_path / "run.2"
+    assert [output_file(old, "a.txt"), output_file(new, "a.txt")] == [old, new / "a.txt"]
+    for output in (old, new):
+        notice_file_name(output)
+    assert capsys.readouterr().err.count("notice: ") == 1
 
 
 @pytest.mark.parametrize("package", ["placer", "costmodel"])

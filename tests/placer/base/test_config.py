@@ -241,7 +241,7 @@ def test_command_gets_its_config(conf_dir: Path, capsys: pytest.CaptureFixture[s
         ("fabric=smal", "unknown choice fabric=smal; did you mean 'small'? allowed: large, "),
         ("sed=1", "unknown key 'sed'; did you mean 'seed'? allowed: fabric, seed\n"),
         ("seed", "cannot read 'seed'; write key=value, for example seed=1\n"),
-        ("seed=0,1", "Ambiguous value for argument 'seed=0,1'; for one run per value, add --multi"),
+        ("seed=0,1", "seed=0,1: write seed=[0,1] for a list; for one run per value, add --multirun"),
         ("--verbose", "unknown option '--verbose'; allowed: --help, --multirun, --config FILE, and"),
         ("--config", "--config : there is no such file; name a .yaml file"),
     ],

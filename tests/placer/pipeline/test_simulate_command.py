@@ -122,6 +122,27 @@ def test_a_written_decision_can_be_simulated_again(
 
 
 @pytest.mark.usefixtures("without_pictures")
+def test_two_placements_stand_beside_each_other(
+    capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path
+) -> None:
+    done = run(capsys, *GEMM, "seed=9", f"beside={good_run}", f"output={tmp_path}")
+    (first,), (both,) = read_result(good_run)["sections"], read_result(tmp_path)["sections"]
+    assert done.code == 0
+    assert both["beside"] == {name: first[name] for name in both["beside"]}
+    assert both["cycles_per_sample"] != first["cycles_per_sample"]
+    page = (tmp_path / f"{STEM}.html").read_text(encoding="utf-8")
+    assert "Two placements" in page
+    assert page.count('class="panel"') == 2
+    assert f"throughput {first['throughput']:.3f}" in done.out
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_folder_without_the_decision_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    done = run(capsys, *GEMM, f"beside={tmp_path}", f"output={tmp_path / 'x'}")
+    assert_refused(done, f"decision file {tmp_path / STEM}.decision.json: cannot be read: No such file", tmp_path / "x")
+
+
+@pytest.mark.usefixtures("without_pictures")
 def test_the_same_seed_gives_the_same_bytes(capsys: pytest.CaptureFixture[str], good_run: Path, tmp_path: Path) -> None:
     assert run(capsys, *GEMM, "seed=3", f"output={tmp_path / 'same'}").code == 0
     assert run(capsys, *GEMM, "seed=4", f"output={tmp_path / 'other'}").code == 0
@@ -207,7 +228,7 @@ def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     assert f"{total:,.0f} (batch of 32)" in done.out
     page = (tmp_path / "total.small.html").read_text(encoding="utf-8")
     for section in result["sections"]:
-        assert f'<a href="{section["netlist"]}.small.html">' in page
+        assert f'<a href="./{section["netlist"]}.small.html">' in page
         assert (tmp_path / f"{section['netlist']}.small.html").is_file()
     for section in result["sections"]:
         assert f"│ {section['netlist']} " in done.out  # a whole name in its row, not cut
@@ -221,6 +242,8 @@ def test_a_graph_in_sections_has_a_row_per_section_and_a_sum(
     decision = next(tmp_path.glob("*.decision.json"))
     done = run(capsys, *case, f"placement={decision}", f"output={tmp_path / 'x'}")
     assert_refused(done, f"placement={decision}: the graph has", tmp_path / "x")
+    again = run(capsys, *case, f"placement={tmp_path}", f"output={tmp_path / 'again'}")
+    assert (again.code, read_result(tmp_path / "again")["sections"]) == (0, result["sections"])
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -54,7 +54,7 @@ def test_a_problem_file_is_solved_and_drawn(capsys: pytest.CaptureFixture[str], 
     problem = INPUTS["box_small_solved"]()
     (tmp_path / "box.in").write_bytes(problem_text(problem))
     output = tmp_path / "deep/box.out"
-    done = run(capsys, f"problem={tmp_path / 'box.in'}", f"output={output}", "time_limit=30")
+    done = run(capsys, f"problem={tmp_path / 'box.in'}", f"output={output.parent}", "time_limit=30")
     assert (done.code, done.err) == (0, "")
     result = score(problem, read_solution(output, 2))
     assert result.total >= 0.31
@@ -68,9 +68,16 @@ def test_a_problem_file_is_solved_and_drawn(capsys: pytest.CaptureFixture[str], 
     assert '<div class="boxes">' in page
 
 
+def test_a_limit_that_cannot_hold_is_told_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ended = run(capsys, "inputs=[simple_2d]", "time_limit=0.5", f"folder={tmp_path}", "pictures=false")
+    said = " ".join(ended.out.split())
+    assert "time_limit=0.5 is too short for this volume and fabric; a first solution, checked and written" in said
+    assert (tmp_path / "simple_2d.out").is_file()
+
+
 def test_generated_inputs_are_written_with_their_solutions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     inputs = "inputs=[simple_3d,flat_small]"
-    done = run(capsys, inputs, f"folder={tmp_path}", "time_limit=1", "pictures=false")
+    done = run(capsys, inputs, f"output={tmp_path}", "time_limit=1", "pictures=false")
     assert done.code == 0
     for name, least in (("simple_3d", 0.25), ("flat_small", 1.0)):
         problem = read_problem(tmp_path / f"{name}.in")
@@ -126,10 +133,10 @@ def test_nothing_that_is_read_is_overwritten(capsys: pytest.CaptureFixture[str],
     file = tmp_path / "a.in"
     file.write_bytes(problem_text(INPUTS["flat_small"]()))
     before = file.read_bytes()
-    for output in (file, tmp_path / "b.json", tmp_path):
+    for output in (file, tmp_path / "b.json"):
         done = run(capsys, f"problem={file}", f"output={output}")
         assert (done.code, done.out) == (2, "")
-        assert "would be overwritten" in done.err or "is a folder" in done.err
+        assert "would be overwritten" in done.err
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["a.in"]
 

@@ -141,6 +141,25 @@ def test_all_unsupported_operators_are_listed(tmp_path: Path) -> None:
     ]
 
 
+def test_a_known_operator_in_a_wrong_form_is_listed_behind_an_unknown_one(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Sin", ["x"], ["a"], name="one"),
+        helper.make_node("Gemm", ["a", "w"], ["y"], name="two", alpha=0.5),
+    ]
+    path = saved(tmp_path / "net.onnx", model_of(nodes, [weight("w", 8, 8)]))
+    with pytest.raises(InputError, match="2 operations are not supported") as error:
+        import_onnx(path)
+    assert "Gemm: a product with transA or alpha; at node 'two'" in str(error.value)
+
+
+def test_the_content_of_a_file_is_enough(tmp_path: Path) -> None:
+    path = saved(tmp_path / "network.onnx", two_layers())
+    by_name, by_content = (import_network(NetworkChoice(model, {}, None)) for model in (path, path.read_bytes()))
+    assert by_name.graph == by_content.graph
+    with pytest.raises(InputError, match="lies in another file; give the ONNX file by its name"):
+        import_network(NetworkChoice(with_external("w.bin").SerializeToString(), {}, None))
+
+
 def test_constants_are_folded_but_not_without_limit(tmp_path: Path) -> None:
     sizes = numpy_helper.from_array(np.array([2**14, 2**14], np.int64), "sizes")
     nodes = [
@@ -187,9 +206,72 @@ def test_a_tensor_that_is_repeated_very_often_takes_no_memory(tmp_path: Path, ca
 
 
 def test_huge_padding_is_refused(tmp_path: Path) -> None:
-    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[2**20] * 4, strides=[2**20] * 2)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[2**14] * 4, strides=[2**14] * 2)
     path = saved(tmp_path / "net.onnx", model_of([node], [weight("w", 2, 1, 3, 3)], (1, 1, 4, 4)))
     with pytest.raises(InputError, match="Conv: padding of more than 4096 pixels"):
+        import_onnx(path)
+
+
+HUGE = numpy_helper.from_array(np.array([10**8], np.int64), "huge")
+LONG = numpy_helper.from_array(np.array([2**20], np.int64), "long")
+ZEROS = numpy_helper.from_array(np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        ([helper.make_node("LayerNormalization", ["x", "b"], ["y"], axis=-(10**8))], "axis=-100000000; allowed"),
+        ([helper.make_node("Split", ["x"], ["y", "z"], num_outputs=10**7)], "num_outputs=10000000; allowed"),
+        ([helper.make_node("Concat", ["x"], ["y"], axis=10**8)], "axis=100000000; allowed"),
+        (
+            [
+                helper.make_node("ConstantOfShape", ["long"], ["z"], value=ZEROS),
+                helper.make_node("Reshape", ["x", "z"], ["y"]),
+            ],
+            "sizes of 1048576 dimensions",
+        ),
+    ],
+)
+def test_huge_numbers_are_refused_before_anything_is_evaluated(tmp_path: Path, nodes: list[Any], says: str) -> None:
+    path = saved(tmp_path / "net.onnx", model_of(nodes, [weight("b", 8), LONG]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=says):
+            import_onnx(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_no_output_needs_is_not_evaluated(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("ConstantOfShape", ["huge"], ["unused"], value=ZEROS),
+        helper.make_node("Relu", ["x"], ["y"]),
+    ]
+    path = saved(tmp_path / "net.onnx", model_of(nodes, [HUGE]))
+    tracemalloc.start()
+    try:
+        assert [op.kind.value for op in import_onnx(path).graph.ops] == ["load", "relu", "store"]
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_small_file_with_large_tensors_is_not_evaluated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = saved(tmp_path / "net.onnx", model_of([helper.make_node("Relu", ["x"], ["y"])], [], (1, 2**23, 8)))
+    tracemalloc.start()
+    try:
+        import_onnx(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
+    assert "too many to check the import" in caplog.text
+
+
+def test_windows_that_are_not_those_of_the_weight_are_refused(tmp_path: Path) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[9000, 3])
+    path = saved(tmp_path / "net.onnx", model_of([node], [weight("w", 2, 1, 3, 3)], (1, 1, 4, 4)))
+    with pytest.raises(InputError, match=r"kernel_shape \[9000, 3\] with a weight of \[2, 1, 3, 3\]"):
         import_onnx(path)
 
 

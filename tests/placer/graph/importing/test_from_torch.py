@@ -117,6 +117,30 @@ def test_all_unsupported_operators_are_listed_with_their_places() -> None:
         assert f"{name}: no such operation here; at networks.py:{line}, forward: {code}" in message
 
 
+def test_a_known_operator_in_a_wrong_form_is_listed_behind_an_unknown_one() -> None:
+    class Behind(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = torch.sort(torch.cumsum(x, 1))[0]  # two outputs, one of them whole numbers
+            return nn.functional.adaptive_avg_pool1d(y, 3)  # of unequal parts
+
+    with pytest.raises(InputError, match="network 'behind': 3 operations are not supported") as error:
+        import_module(Behind(), (1, 4, 8), False, "behind")
+    assert [line.split(":")[0].strip() for line in str(error.value).splitlines()[1:]] == [
+        "aten.cumsum", "aten.sort", "aten.adaptive_avg_pool1d",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("shapes", [(4, 8), ((4, 8), (8, 4), (4, 4))])
+def test_inputs_without_a_shape_are_named(shapes: Any) -> None:
+    class Product(nn.Module):
+        def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+            return left @ right
+
+    for network in (Product(), lambda left, right: left @ right):
+        with pytest.raises(InputError, match=r"takes 2 inputs \(left, right\), input_shape has [13]; write a shape"):
+            import_network(NetworkChoice(network, {}, shapes))
+
+
 def test_what_is_not_supported_in_many_places_is_told_once_for_each() -> None:
     class Many(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -61,11 +61,25 @@ def test_padded_ids_tabs_order_of_fields_and_missing_names_are_read() -> None:
         (HEADER, "no kernel"),
         (HEADER + NODES + "nonsense\n", "neither a node"),
         (HEADER + NODES + "a -> b\n", "is not 'type"),
+        (HEADER + NODES.replace("8 8 4", "9" * 5000), r"input\[0\]: n='9+; must be a whole number"),
+        (HEADER + NODES + CONV + EDGES[: EDGES.index("[4][16]")], "is the line complete"),
+        (HEADER + NODES + CONV + EDGES[: EDGES.index("pe:[4]")], "is the line complete"),
+        (HEADER + NODES + CONV + EDGES[: EDGES.rindex(":x")], "is the line complete"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_kgraph(text, "bad")
+
+
+def test_kernels_that_no_edge_connects_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    parse_kgraph(HEADER + NODES + CONV + EDGES, "whole")
+    parse_kgraph(HEADER + CONV, "single")
+    assert not caplog.records
+    parse_kgraph(HEADER + NODES + CONV, "cut")
+    assert "2 kernels and no edge between them; is the file complete?" in caplog.text
+    parse_kgraph(HEADER + NODES + CONV + EDGES + CONV.replace("[2]", "[3]").replace("last", "apart"), "parts")
+    assert "2 parts with no edge between them; one has apart only" in caplog.text
 
 
 def test_no_digit_of_a_header_is_lost() -> None:

@@ -46,6 +46,17 @@ def small_page(num_frames: int = 3) -> Page:
     return random_page(draw_netlist(fabric, "mlp", 32, seed=0, index=0), fabric, num_frames)
 
 
+def two_placements_page() -> Page:
+    """Two random placements of a netlist, beside each other."""
+    fabric = load_fabric("small")
+    netlist = draw_netlist(fabric, "mlp", 32, seed=0, index=0)
+    decisions = route(fabric, netlist, random_sites(fabric, netlist, 2, seed=0))
+    first, second = simulate(fabric, netlist, decisions)
+    beside = Frame("model", decisions[1], second)
+    sections = placement_sections(fabric, netlist, first, [Frame("rules", decisions[0])], beside)
+    return Page(netlist.name, "two placements", "python -m x", {"seed": 0}, sections)
+
+
 def hostile_page() -> Page:
     """Everything that has a name has one that tries to break out."""
     fabric = load_fabric("small")

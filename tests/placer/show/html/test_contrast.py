@@ -13,8 +13,9 @@ from placer.graph import SOURCE_KINDS, VIEW_KINDS, OpKind
 from placer.show.draw_style import _STYLES, is_gradient, op_style
 from placer.show.html.page import asset
 
-COLOURS = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", asset("page.css")))
-LINK = re.findall(r"\na \{ color: (#[0-9a-f]{6})", asset("page.css"))[0]
+HEX = "#[0-9a-f]{6}"
+PAIRS = re.findall(rf"--(\w+): light-dark\(({HEX}), ({HEX})\)", asset("page.css"))
+COLOURS = {"light": {name: light for name, light, _ in PAIRS}, "dark": {name: dark for name, _, dark in PAIRS}}
 
 
 def luminance(colour: str) -> float:
@@ -34,15 +35,17 @@ def test_black_on_white_is_21() -> None:
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01), "the known borderline"
 
 
+@pytest.mark.parametrize("theme", COLOURS)
 @pytest.mark.parametrize("ground", ["ground", "tint"])
-def test_text_can_be_read(ground: str) -> None:
-    for colour in (COLOURS["ink"], COLOURS["soft"], LINK):
-        assert contrast(colour, COLOURS[ground]) >= 4.5
+def test_text_can_be_read(theme: str, ground: str) -> None:
+    for name in ("ink", "soft", "link"):
+        assert contrast(COLOURS[theme][name], COLOURS[theme][ground]) >= 4.5
 
 
-@pytest.mark.parametrize("mark", ["focus", "on", "critical"])
-def test_marks_stand_out(mark: str) -> None:
-    assert contrast(COLOURS[mark], COLOURS["ground"]) >= 3
+@pytest.mark.parametrize("theme", COLOURS)
+@pytest.mark.parametrize("mark", ["focus", "on", "critical", "edge", "switch", "arrow"])
+def test_marks_stand_out(theme: str, mark: str) -> None:
+    assert contrast(COLOURS[theme][mark], COLOURS[theme]["ground"]) >= 3
 
 
 @pytest.mark.parametrize("op", _STYLES)

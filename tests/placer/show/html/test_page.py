@@ -6,7 +6,7 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin, urlsplit
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from placer.annealing import Round
 from placer.annealing.replay import MAX_SNAPSHOTS, Replay
 from placer.decision import Decisions
 from placer.show.html import Arrow, Box, BoxView, Chapter, Folded, Image, Link, Page, PageTable, Text
-from placer.show.html.page import Shares, environment
+from placer.show.html.page import Listing, Shares, environment
 from placer.stencil.model import WeightedSum
 from tests.placer.show.html.pages import (
     HOSTILE,
@@ -75,8 +75,9 @@ def test_a_page_is_well_formed_and_complete() -> None:
     ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     data = json.loads(reader.data)
-    assert len(data["frames"]) == 3
-    assert len(data["units"]) == len(data["frames"][0]["sites"])
+    (frames,) = data["panels"]
+    assert [frame["measured"] is None for frame in frames] == [True, True, False]
+    assert len(data["units"]) == len(frames[0]["sites"]) == len(frames[-1]["measured"]["time"])
     assert {len(outline) for outline in data["thin"] + data["thick"]} == {14}
     assert len(data["view"]) == 4
     text = "".join(reader.texts)
@@ -146,7 +147,11 @@ def test_boxes_escape(text: str, other: str) -> None:
 @given(st.text())
 def test_every_block_escapes(text: str) -> None:
     text = text.replace("\r", "").replace("\0", "")  # which HTML knows no way to write
-    blocks = [Text(text), PageTable(text, [text], [[Link(text, text), text, Link(text, text), Shares((0.5,))]])]
+    blocks = [
+        Text(text),
+        Listing([text]),
+        PageTable(text, [text], [[Link(text, text), text, Link(text, text), Shares((0.5,))]]),
+    ]
     blocks += [Folded(text, [Image(b"x", "image/png", text)])]
     page = page_of(Chapter(text, blocks), title=text, command=text, config={text: text})
     plain = Reader(page_of(Chapter("", [b.__class__(*_emptied(b)) for b in blocks])).to_html())
@@ -154,17 +159,20 @@ def test_every_block_escapes(text: str) -> None:
 
 
 @pytest.mark.parametrize("file", ["javascript:alert(1)", "//example.org/x", "../up.html", "a b%.html"])
-def test_a_link_stays_in_its_folder(file: str) -> None:
+def test_a_link_leads_to_a_file(file: str) -> None:
     page = page_of(Chapter("", [PageTable("", [""], [[Link("text", file)]])]))
     addresses = [attributes["href"] or "" for tag, attributes in Reader(page.to_html()).tags if tag == "a"]
     (address,) = [address for address in addresses if not address.startswith("#")]
-    assert unquote(address) == file
-    assert not {":", "/"} & set(address)
+    assert unquote(address) == f"./{file}"
+    target = urlsplit(urljoin("file:///folder/page.html", address))
+    assert (target.scheme, target.netloc) == ("file", "")
 
 
 def _emptied(block: Any) -> tuple[Any, ...]:
     if isinstance(block, Text):
         return ("",)
+    if isinstance(block, Listing):
+        return ([""],)
     if isinstance(block, PageTable):
         return ("", [""], [[Link("", ""), "", Link("", ""), Shares((0.5,))]])
     return ("", [Image(b"x", "image/png", "")])

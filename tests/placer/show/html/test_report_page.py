@@ -8,16 +8,20 @@ import pytest
 
 from placer.base import InputError
 from placer.show.html import Image, PageTable, Text, report_page
+from placer.show.html.page import Listing
 
 REPORT = """# Evaluation
 
-- Command: `x <y>`
+- Command: `x <y> **z**`
+- *Seeds*: [0, 1]
 
-Who wins:
+Who wins ([how](how.md)),
+in *one* line of **two**, 2 * 3 * 4:
 
 | method | RE |
 | --- | --- |
 | **flow** | 0.05 |
+| `a\\|b` | 10* |
 
 ## Farther
 
@@ -33,9 +37,11 @@ def test_all_that_a_report_has_is_on_the_page(tmp_path: Path) -> None:
     first, second = page.sections
     assert (first.heading, second.heading) == ("Summary", "Farther")
     assert list(first.blocks) == [
-        Text("- Command: x <y>"),
-        Text("Who wins:"),
-        PageTable("Who wins", ["method", "RE"], [["flow", "0.05"]]),
+        Listing(["Command: x <y> **z**", "Seeds: [0, 1]"]),
+        Text("Who wins (how), in one line of two, 2 * 3 * 4:"),
+        PageTable(
+            "Who wins (how), in one line of two, 2 * 3 * 4", ["method", "RE"], [["flow", "0.05"], ["a|b", "10*"]]
+        ),
     ]
     assert list(second.blocks) == [Image(b"png", "image/png", "Rank within each graph"), Text("Words.")]
     assert "x &lt;y&gt;" in page.to_html()

@@ -155,6 +155,15 @@ def test_a_busy_machine_gets_more_time_for_the_end(monkeypatch: pytest.MonkeyPat
     assert not clock.has_time()
 
 
+def test_a_limit_that_is_too_short_gets_no_extra_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    clock = Clock(10.0, 10**6, begin=-8.0, ending=1.0)  # 8 s were spent on reading
+    assert clock.least_limit(10**6) > 10.0
+    assert not clock.has_time()
+    assert Clock(60.0, 10**6, begin=-8.0, ending=1.0).has_time(40.0)
+
+
 def test_an_interrupt_ends_the_search_with_a_solution() -> None:
     problem = ball((10, 10, 10), (80, 80), (5, 5, 5), 12.0)
     clock = Clock(1e9, problem.num_pes, is_interrupted=lambda: clock.seconds > 0.2)

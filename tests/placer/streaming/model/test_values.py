@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placer.base import InputError
 from placer.streaming.mappers import map_program
 from placer.streaming.model import (
     PROGRAMS,
@@ -172,14 +171,30 @@ def test_memories_without_data_are_made_up() -> None:
         ((_step("mov", "a", defines="b"), _step("mov", "b")), "no edges lead from 0 to 1"),
     ],
 )
-def test_meaningless_instructions_are_refused(items: tuple[Instruction, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        meaning_of(Program("wrong", items, ()))
+def test_meaningless_instructions_are_told_and_not_computed(items: tuple[Instruction, ...], message: str) -> None:
+    meaning = meaning_of(Program("wrong", items, ()))
+    (line,) = meaning.not_executed
+    assert message in line
+    node, drawn = len(items) - 1, meaning.draw_inputs(np.random.default_rng(0))
+    read = [float(drawn[operand.name]) for operand in meaning.operands[node]]
+    assert evaluate(meaning, drawn)[node] == pytest.approx(node + sum(read))
 
 
-def test_vectors_of_different_lengths_are_refused() -> None:
+def test_messages_change_no_number() -> None:
+    items = (
+        Instruction(("mul", 2, "afMsgDest: loop_head"), ("a",), ("b",)),
+        Instruction(("afLoopCtrl", "neg"), ("b",), ("c",)),
+    )
+    meaning = meaning_of(Program("messages", items, ((0, 1),)))
+    assert meaning.not_executed == [
+        "instruction 0: message 'afMsgDest: loop_head'",
+        "instruction 1: message 'afLoopCtrl'",
+    ]
+    assert evaluate(meaning, {"a": np.asarray(3.0)})[1] == -6.0
+
+
+def test_vectors_of_different_lengths_are_told() -> None:
     program = Program(
         "lengths", (_step("mul", "s", "t"),), (), {"s": (0,), "t": (0,)}, {"s": (1.0, 2.0), "t": (1.0, 2.0, 3.0)}
     )
-    with pytest.raises(InputError, match="'mul' of 2 and of 3 numbers"):
-        meaning_of(program)
+    assert "'mul' of 2 and of 3 numbers" in meaning_of(program).not_executed[0]

@@ -176,12 +176,18 @@ def test_zero_shot_beats_list_scheduling(size: int, tiles: int) -> None:
     """The policy that comes with the project, on graphs that it was not trained with."""
     problem = gn(size, seed=77, tiles=tiles)
     policy = load_policy(TRAINED_POLICY)
-    sampled = sample_mappings(problem, Budget(0.0), 0, policy).mapping
+    sampled = sample_mappings(problem, Budget(600.0, 1), 0, policy).mapping
     listed = list_schedule(problem, Budget(60.0, 2000), 0).mapping
     assert sampled is not None
     assert listed is not None
     assert require_legal(problem, sampled).cycles <= listed.cycles
     assert sampled.cycles <= 1.15 * problem.bounds.total
+
+
+def test_a_short_limit_gets_few_games() -> None:
+    found = sample_mappings(gn(40, seed=77, tiles=64), Budget(0.01, 1), 0, load_policy(TRAINED_POLICY))
+    assert found.mapping is not None
+    assert found.tries == 1
 
 
 def test_policy_file_keeps_what_it_computes(tmp_path: Path) -> None:

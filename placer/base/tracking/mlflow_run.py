@@ -1,7 +1,7 @@
-"""Runs in MLflow: parameters, metrics, files, and the model in a form that MLflow can serve.
+"""One run in MLflow, whatever it is a run of: its parameters, metrics and files.
 
 A server that does not answer stops a run before it begins. One that fails later is given up with a
-single warning: training goes on, and all files are in the output folder anyway.
+single warning: the work goes on, and all files are in the output folder anyway.
 
 MLflow takes seconds to import, so that is done only when a run is tracked.
 """
@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-
-from lightning.pytorch.loggers import Logger, MLFlowLogger
+from typing import TYPE_CHECKING, Any
 
 from placer.base import InputError, make_folder, parse_object, read_text, write_atomic
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
 _log = logging.getLogger(__name__)
+MAX_PARAMETERS = 100  # that MLflow takes at once
+MAX_VALUE = 250  # characters of a parameter
 _SETTINGS = {  # of MLflow, unless the user has set them
     "MLFLOW_DISABLE_TELEMETRY": "true",  # nothing leaves this machine but to the tracking server
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a server that is down is told within seconds
@@ -41,36 +46,54 @@ class TrackingConfig:
     artifacts: Path  # folder for files when `uri` is a database; a server has its own
 
 
+NOWHERE = TrackingConfig(None, "", Path())
+
+
 class Tracker:
     """One run. Leaving `with tracker:` says how it ended.
 
     All methods do nothing when runs are not tracked, or the server has failed.
     """
 
-    def __init__(self, logger: MLFlowLogger | None) -> None:
-        self._logger = logger
+    def __init__(self, client: MlflowClient | None = None, run_id: str = "") -> None:
+        self._client, self._run_id = client, run_id
 
     @property
-    def logger(self) -> Logger | None:
-        """Return what gives metrics of epochs to the run."""
-        return None if self._logger is None else _EpochLogger(self)
+    def is_open(self) -> bool:
+        """Return whether what it is told of goes anywhere."""
+        return self._client is not None
 
     def log_metrics(self, metrics: Mapping[str, float], step: int = 0) -> None:
-        """Give numbers of a step to the run."""
-        self._attempt(lambda run: run.log_metrics(dict(metrics), step))
+        """Give numbers of a step to the run; those that were never measured are left out."""
+
+        def log(client: MlflowClient) -> None:
+            from mlflow.entities import Metric
+
+            now = round(1000 * time.time())
+            found = {name: value for name, value in metrics.items() if math.isfinite(value)}
+            client.log_batch(self._run_id, [Metric(name, value, now, step) for name, value in found.items()])
+
+        self._attempt(log)
 
     def log_files(self, paths: Iterable[Path]) -> None:
         """Copy files into the run."""
 
-        def log(run: MLFlowLogger) -> None:
+        def log(client: MlflowClient) -> None:
             for path in paths:
-                run.experiment.log_artifact(run.run_id, str(path))
+                client.log_artifact(self._run_id, str(path))
 
         self._attempt(log)
 
     def log_model(self, log: Callable[[str], None]) -> None:
         """Have `log` write a model into the run, whose id it is given."""
-        self._attempt(lambda run: log(str(run.run_id)))
+
+        def log_there(client: MlflowClient) -> None:
+            import mlflow
+
+            mlflow.set_tracking_uri(client.tracking_uri)  # functions that log a model take it from there
+            log(self._run_id)
+
+        self._attempt(log_there)
 
     def __enter__(self) -> Tracker:
         return self
@@ -81,45 +104,28 @@ class Tracker:
         status = "FINISHED" if kind is None else "FAILED"
         if kind is KeyboardInterrupt:
             status = "KILLED"
-        self._attempt(lambda run: run.experiment.set_terminated(run.run_id, status))
+        self._attempt(lambda client: client.set_terminated(self._run_id, status))
 
-    def _attempt(self, action: Callable[[MLFlowLogger], object]) -> None:
-        if self._logger is None:
+    def _attempt(self, action: Callable[[MlflowClient], object]) -> None:
+        if self._client is None:
             return
         try:
-            action(self._logger)
+            action(self._client)
         except tracking_failures() as error:
-            self._logger = None
-            _log.warning("tracking ends here, training goes on: %s", _first_line(error))
+            self._client = None
+            _log.warning("tracking ends here, the work goes on: %s", _first_line(error))
 
 
-class _EpochLogger(Logger):
-    """Lightning's way to a tracker."""
-
-    name = version = None
-
-    def __init__(self, tracker: Tracker) -> None:
-        super().__init__()
-        self._tracker = tracker
-
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        values = dict(metrics)
-        self._tracker.log_metrics(values, int(values.pop("epoch", 0)))
-
-    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
-        """The command has done it."""
-
-
-def open_tracker(config: TrackingConfig, name: str, parameters: Mapping[str, Any], note: Path) -> Tracker:
+def open_tracker(config: TrackingConfig, name: str, parameters: Mapping[str, Any], note: Path | None = None) -> Tracker:
     """Begin a run, or go on with the one that the file `note` tells of.
 
     Raises InputError when the database or server cannot be used.
     """
     if config.uri is None:
-        return Tracker(None)
+        return Tracker()
     use_settings()
     try:
-        return Tracker(_open(config, config.uri, name, parameters, note))
+        return _open(config, config.uri, name, parameters, note)
     except tracking_failures() as error:
         raise InputError(
             f"cannot track the run at tracking.uri={config.uri}: {_first_line(error)}; start the "
@@ -131,29 +137,46 @@ def use_settings() -> None:
     """Set for MLflow what the user has not set otherwise."""
     for key, value in _SETTINGS.items():
         os.environ.setdefault(key, value)
-    for noisy in ("alembic", "lightning.pytorch.loggers.mlflow"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)
+    logging.getLogger("alembic").setLevel(logging.ERROR)
 
 
-def _open(config: TrackingConfig, uri: str, name: str, parameters: Mapping[str, Any], note: Path) -> MLFlowLogger:
-    location = None
-    if "://" in uri and not uri.startswith(("http:", "https:")):
-        location = config.artifacts.resolve().as_uri()
+def _open(config: TrackingConfig, uri: str, name: str, parameters: Mapping[str, Any], note: Path | None) -> Tracker:
+    from mlflow import MlflowClient
+
     if uri.startswith("sqlite:///"):
         make_folder(Path(uri.removeprefix("sqlite:///")).parent)
-    here = {"uri": uri, "experiment": config.experiment}
-    noted = _read_note(note)
-    goes_on = noted.items() >= here.items()
-    logger = MLFlowLogger(
-        config.experiment, name, uri,
-        artifact_location=location, run_id=noted["run_id"] if goes_on else None,
-    )  # fmt: skip
-    if goes_on:
-        logger.experiment.update_run(logger.run_id, "RUNNING")
+    client, here = MlflowClient(uri), {"uri": uri, "experiment": config.experiment}
+    noted = {} if note is None else _read_note(note)
+    if noted.items() >= here.items():
+        client.update_run(noted["run_id"], "RUNNING")
+        return Tracker(client, noted["run_id"])
+    run_id = _new_run(client, config, uri, name)
+    _log_parameters(client, run_id, parameters)
+    if note is not None:
+        write_atomic(note, json.dumps(here | {"run_id": run_id}))
+    return Tracker(client, run_id)
+
+
+def _new_run(client: MlflowClient, config: TrackingConfig, uri: str, name: str) -> str:
+    """Return the id of a new run; its experiment is made when it is the first one."""
+    from mlflow.tracking.context.registry import resolve_tags
+
+    is_database = "://" in uri and not uri.startswith(("http:", "https:"))
+    known = client.get_experiment_by_name(config.experiment)
+    if known is None:
+        location = config.artifacts.resolve().as_uri() if is_database else None
+        experiment = client.create_experiment(config.experiment, location)
     else:
-        logger.log_hyperparams(_flat(parameters))
-        write_atomic(note, json.dumps(here | {"run_id": logger.run_id}))
-    return logger
+        experiment = known.experiment_id
+    return str(client.create_run(experiment, tags=resolve_tags(), run_name=name).info.run_id)
+
+
+def _log_parameters(client: MlflowClient, run_id: str, parameters: Mapping[str, Any]) -> None:
+    from mlflow.entities import Param
+
+    flat = [Param(key, str(value)[:MAX_VALUE]) for key, value in _flat(parameters).items()]
+    for first in range(0, len(flat), MAX_PARAMETERS):
+        client.log_batch(run_id, params=flat[first : first + MAX_PARAMETERS])
 
 
 def _read_note(path: Path) -> dict[str, Any]:

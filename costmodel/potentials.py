@@ -1,0 +1,50 @@
+"""Command: teach a trained model what good placements of netlists reach (conf/potentials.yaml)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from omegaconf import DictConfig
+
+from costmodel.model import Selection, open_labelled, open_model
+from costmodel.training import PotentialConfig, add_potential
+from placer.base import InputError, Settings, Whole, make_console, make_folder, require_folder
+from placer.base.config import run_command, to_dataclass
+
+MODEL_NAME = "flow.pt"
+
+
+@dataclass(frozen=True, slots=True)
+class PotentialsConfig(Settings):
+    """What `conf/potentials.yaml` holds."""
+
+    model_file: str
+    fresh: bool
+    potential: PotentialConfig
+    data: Path
+    cache: Path
+    seed: Whole
+    output: Path
+
+
+def main(config: DictConfig) -> None:
+    """Teach a model, and write it with what it has learned."""
+    settings, console = to_dataclass(PotentialsConfig, config), make_console()
+    require_folder(settings.output)
+    model, data = open_model(settings.model_file), open_labelled(settings.data, settings.cache)
+    model.require_features(data.features)
+    train, known = Selection(data, np.arange(len(data))), None if settings.fresh else model.potential
+    make_folder(settings.output)
+    checkpoints = settings.output / "checkpoints"
+    taught = add_potential(model, train, settings.cache, settings.potential, settings.seed, checkpoints, known)
+    if taught is model:
+        raise InputError(f"dataset {settings.data} has no potentials; make one with a pool of anneals (size.pool)")
+    taught.save(settings.output / MODEL_NAME)
+    number = taught.origin["potential"]["num_netlists"]
+    console.print(f"learned from {number} netlists; the model is {settings.output / MODEL_NAME}")
+
+
+if __name__ == "__main__":
+    run_command(main, "potentials")
