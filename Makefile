@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo compile dataset train model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
+.PHONY: help install demo compile dataset train model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench quality fuzz soak lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -155,6 +155,16 @@ wafer-model: data/wafer_model/flow.pt  ## the learned cost of the kernel mapper:
 kernels-compare: data/wafer_dataset/splits.json  ## kernel mapper: layouts by contest score, learned cost and truth model on unseen graphs; ARGS="seconds=10 ..." are for the comparison (conf/wafer_compare.yaml), not for making the models
 	$(PYTHON) -m costmodel.wafer.evaluate
 	$(PYTHON) -m costmodel.wafer.compare $(ARGS)
+
+quality: $(STAMP)  ## measure short figures of quality and hold them against docs/results/history.json; ARGS="update=true" changes it on purpose
+	$(PYTHON) -m costmodel.quality
+	$(PYTHON) -m placer.history measured=[data/quality/figures.json] $(ARGS)
+
+fuzz: $(STAMP)  ## damage files and draw cases at random, count what goes wrong; ARGS="minutes=10 seed=0 only=onnx" (tests/fuzz.py)
+	$(PYTHON) -m tests.fuzz $(ARGS)
+
+soak: $(STAMP)  ## dataset, training and placing side by side while workers die, a node is lost, the disk fills; ARGS="minutes=30" (tests/soak.py)
+	$(PYTHON) -m tests.soak $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	$(PYTHON) -m ruff check

@@ -56,8 +56,6 @@ def show_compiled(compiled: CompiledNetwork, console: Console) -> None:
     console.print(time_table(compiled.time).screen())
     for name, fact in time_facts(compiled.time).items():
         console.print(f"{name}: {fact}", highlight=False)
-    errors = [
-        abs(section.predicted_cycles / section.result.measurement.cycles_per_sample - 1)
-        for section in compiled.sections
-    ]
-    console.print(f"predicted against simulated: mean error {sum(errors) / len(errors):.1%}", highlight=False)
+    error = compiled.prediction_error
+    if error is not None:
+        console.print(f"predicted against simulated: mean error {error:.1%}", highlight=False)

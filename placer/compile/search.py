@@ -307,8 +307,7 @@ class Search:
         for section, entry in zip(lower_plan(self.fabric, self.graph, plan), entries, strict=True):
             assert entry is not None and entry.best is not None and entry.best.measurement is not None
             result = SectionResult(section, entry.best.decision, entry.best.measurement)
-            predicted = entry.candidate.run.cycles_per_sample if entry.candidate.is_predicted else math.nan
-            sections.append(CompiledSection(result, predicted))
+            sections.append(CompiledSection(result, entry.candidate.predicted_cycles))
         time = time_of(self.fabric, [section.result for section in sections], self.options.batch)
         options = self.options
         return CompiledNetwork(
