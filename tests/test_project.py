@@ -125,7 +125,7 @@ ROOMS = {
     ),
     "costmodel": (
         "base", "dataset", "dataset.report", "encoding", "networks", "model", "training",
-        "baselines", "inference", "evaluation", "evaluation.comparison", "adaptation", "wafer",
+        "baselines", "inference", "evaluation", "evaluation.comparison", "adaptation", "wafer", "quality",
     ),
 }  # fmt: skip
 MAPPERS = ("kernels", "stencil", "streaming")

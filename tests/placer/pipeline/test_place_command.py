@@ -112,7 +112,7 @@ def test_waiting_starts_share_the_time_limit() -> None:
 
 def test_it_writes_all_files(good_run: Path) -> None:
     pictures = {f"{STEM}{part}.{kind}" for part in ("", ".curve") for kind in ("png", "svg")}
-    pictures |= {f"{name}.small.{kind}" for name in ("time", "roofline") for kind in ("png", "svg")}
+    pictures |= {f"{name}.small.{kind}" for name in ("time", "roofline", "energy") for kind in ("png", "svg")}
     others = {
         "time.small.csv",
         "plan.small.json",

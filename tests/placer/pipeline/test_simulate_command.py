@@ -84,7 +84,7 @@ def test_it_prints_period_bound_throughput_and_critical_resource(good_run: Path)
 
 def test_it_writes_result_pictures_and_decision(good_run: Path) -> None:
     names = {f"{STEM}.{suffix}" for suffix in ("decision.json", "html", "png", "svg")}
-    names |= {f"{kind}.small.{suffix}" for kind in ("time", "roofline") for suffix in ("png", "svg")}
+    names |= {f"{kind}.small.{suffix}" for kind in ("time", "roofline", "energy") for suffix in ("png", "svg")}
     names |= {"result.small.json", "plan.small.json", "time.small.csv"}
     assert {path.name for path in good_run.iterdir()} == names
     assert (good_run / f"{STEM}.png").read_bytes().startswith(b"\x89PNG")
