@@ -280,7 +280,7 @@ def assert_refused(done: Run, message: str, output: Path) -> None:
         ("workload.family=rnn", "unknown workload family 'rnn'; known: gemm, mlp, ffn, mha"),
         ("workload.rows=0", "gemm: rows=0; allowed 1 to"),
         ("workload.heads=2", "unknown key 'workload.heads'; allowed: columns, family, random"),
-        ("sed=1", "unknown key 'sed'; did you mean 'seed'? allowed: batch, fabric, fill"),
+        ("sed=1", "unknown key 'sed'; did you mean 'seed'? allowed: batch, beside, fabric"),
         ("seed=abc", "seed='abc' has the wrong type; expected int"),
         ("seed=-1", "seed=-1 is out of range; allowed: 0 or more"),
         ("fill=0", "fill=0.0 is out of range; allowed: above 0 up to 1"),
