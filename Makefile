@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo compile dataset train model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench quality fuzz soak lint format clean
+.PHONY: help install demo compile dataset train model judge evaluate compare compare-networks compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench quality fuzz soak lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] 
 
 compare: data/model_small/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt data/model_guha_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
 	$(PYTHON) -m costmodel.compare $(ARGS)
+
+compare-networks: $(STAMP)  ## compile whole networks in equal time by different methods, hours; goes on where it was cut off; ARGS="seconds=120 seeds=[0] ..." (conf/compiled.yaml)
+	$(PYTHON) -m placer.study.compiled $(ARGS)
 
 compare-quick: $(STAMP)  ## the same with the model in the box, four netlists and a few seconds: minutes; ARGS="seconds=5 ..."
 	$(PYTHON) -m costmodel.compare unseen.netlists=1 unseen.exclude=[] models.names=[] \
