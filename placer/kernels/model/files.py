@@ -203,7 +203,8 @@ def _warn_of_parts(name: str, kernels: list[Kernel], edges: list[tuple[int, int]
     if not edges:
         log.warning("%s: %d kernels and no edge between them; is the file complete?", name, len(kernels))
         return
-    least = [kernels[i].name for i in sorted(min(parts, key=len))]
+    smallest = min(parts, key=len)
+    least = [kernels[i].name for i in sorted(smallest)]
     log.warning(
         "%s: %d parts with no edge between them; one has %s%s only; is the file complete?",
         name, len(parts), ", ".join(least[:3]), ", ..." if len(least) > 3 else "",
