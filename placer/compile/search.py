@@ -129,9 +129,12 @@ class Search:
             raise InputError(f"no placement of the section of {names[0]!r} reached a steady state; use another seed")
 
     def _round(self, crew: Crew, number: int) -> None:
-        draft = self.book.draft()
-        drawn = new_recipes(self.book, draft, self.options.seed, number == 0, self.options.layouts)
-        self._do(crew, drawn, choose(self.book, draft, self.book.measured_draft().cycles), self._until)
+        """Judge new plans, and place the most promising ones; in the first round there are none to place yet."""
+        draft, has_layouts = self.book.draft(), self.options.layouts
+        drawn = new_recipes(self.book, draft, self.options.seed, number == 0, has_layouts)
+        has_choice = number > 0 or not has_layouts
+        chosen = choose(self.book, draft, self.book.measured_draft().cycles) if has_choice else []
+        self._do(crew, drawn, chosen, self._until)
 
     def _do(self, crew: Crew, drawn: list[Drawn], chosen: list[Chosen], until: float) -> None:
         """Have all jobs done, and take what came out in their order."""
@@ -166,8 +169,10 @@ class Search:
         if not path:
             return
         found = self._assemble(path)
-        if self.best is None or found.cycles_per_input < self.best.cycles_per_input:
-            self.best = found
+        before = math.inf if self.best is None else self.best.cycles_per_input
+        if found.cycles_per_input <= before:
+            self.best = found  # also the same again: the cost model may have been asked in the meantime
+        if found.cycles_per_input < before:
             self.history.append(Progress(time.monotonic() - self.begin, found.cycles_per_input))
             if self.watch is not None:
                 self.watch(self.history[-1], found.share_of_peak, self.num_placed)
