@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -58,7 +59,7 @@ from tests.test_readers import READERS, Reader, of
 
 MOST_SECONDS = 20.0  # of processor time for one input
 MOST_BYTES = 2**31  # of memory that one input may add
-BATCH = 100  # inputs of one process
+BATCH, BATCH_SECONDS = 100, 1800.0  # inputs of one process, and what they may take on a busy machine
 COUNTS = ("inputs", "refused", "illegal", "tracebacks", "hangs", "memory")
 MOST_KERNEL_SIDE, MOST_CELLS = 700, 10**5  # of inputs that are mapped, not only read
 
@@ -321,6 +322,24 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def _send_batch(sending: Connection, name: str, seed: int, batch: int, end: float) -> None:
+    sending.send(run_batch(name, seed, batch, end))
+
+
+def _received(receiving: Connection) -> Found:
+    """Return what a process sends; one that dies or says nothing for long has met a fault."""
+    found = Found(Counter(inputs=1))
+    try:
+        if receiving.poll(BATCH_SECONDS):
+            return receiving.recv()  # type: ignore[no-any-return]
+        found.counts["hangs"] += 1
+        found.faults.append((f"no end of a batch after {BATCH_SECONDS} s", b""))
+    except EOFError:
+        found.counts["tracebacks"] += 1
+        found.faults.append(("the process died", b""))
+    return found
+
+
 def fuzz(settings: FuzzSettings) -> Iterator[tuple[str, Found]]:
     """Yield what batches came to, target by target in turns, until time or inputs are used up."""
     chosen = [name for name in targets() if settings.only in name]
@@ -330,8 +349,13 @@ def fuzz(settings: FuzzSettings) -> Iterator[tuple[str, Found]]:
         for name in chosen:
             if time.monotonic() > end or done >= settings.inputs:
                 return
-            with context.Pool(1) as pool:
-                found = pool.apply(run_batch, (name, settings.seed, batch, end))
+            receiving, sending = context.Pipe(duplex=False)
+            process = context.Process(target=_send_batch, args=(sending, name, settings.seed, batch, end))
+            process.start()
+            sending.close()
+            found = _received(receiving)
+            process.kill()
+            process.join()
             done += found.counts["inputs"]
             yield name, found
 

@@ -40,13 +40,12 @@ def main(config: DictConfig) -> None:
     settings, console = to_dataclass(QualityConfig, config), make_console()
     require_folder(settings.output)
     make_folder(settings.output)
-    figures = list[Published]()
+    figures, path = list[Published](), settings.output / FIGURES_FILE
     for name in settings.measures:
         for measured in MEASURES[name]():
             figures.append(_published(measured))
             console.print(f"{measured.name}: {measured.value:.4f}")
-    path = settings.output / FIGURES_FILE
-    write_figures(path, figures)
+        write_figures(path, figures)
     console.print(f"{len(figures)} figures written to {path}")
 
 

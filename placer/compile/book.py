@@ -7,14 +7,18 @@ expected of others.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from placer.base import FloatArray
+from placer.compile.draft import Draft, best_draft
 from placer.compile.jobs import Candidate, Placed
+from placer.fabric import Fabric
 from placer.netlist.lowering import DrawnSegment, NearSegment, Recipe
-from placer.pipeline import SectionRun
+from placer.pipeline import SectionRun, section_time
+from placer.simulation import Measurement, Status
 
 FIRST_ERROR = 0.04  # standard deviation of log measured / usual period before any is known,
 FIRST_SPREAD = 0.015  # and of the periods of several anneals of one plan
@@ -53,14 +57,19 @@ class Entry:
         return math.log(min(self.periods) / self.candidate.run.cycles_per_sample)
 
     def add(self, placed: Placed) -> None:
-        """Take a placement. Only a steady one that was simulated in full can be the best."""
+        """Take a placement. Only one that was simulated in full can be the best."""
         self.placed.append(placed)
-        run = placed.run
-        if run is None or not run.is_steady or math.isnan(run.first_sample_cycles):
+        run, measured = placed.run, placed.measurement
+        if run is None or measured is None or not _has_time(run, measured):
             return
         best = self.run
         if best is None or run.cycles_per_sample < best.cycles_per_sample:
             self.best = placed
+
+
+def _has_time(run: SectionRun, measured: Measurement) -> bool:
+    is_finite = math.isfinite(run.cycles_per_sample) and math.isfinite(run.first_sample_cycles)
+    return is_finite and measured.status != Status.DEADLOCK
 
 
 @dataclass(slots=True, eq=False)
@@ -95,8 +104,8 @@ class Book:
     tells something about all others.
     """
 
-    def __init__(self, kinds: list[Kind]) -> None:
-        self.kinds = kinds
+    def __init__(self, fabric: Fabric, places: list[NearSegment], kinds: list[Kind], batch: int) -> None:
+        self.fabric, self.places, self.kinds, self.batch = fabric, places, kinds, batch
         self._column = {kind.number: 1 + place for place, kind in enumerate(kinds)}
         changes = np.full(len(_changes(Recipe(0), Recipe(0))), CHANGE_DEVIATION)
         kinds_alone = np.full(len(kinds), KIND_DEVIATION)
@@ -149,6 +158,31 @@ class Book:
         period = max(expected.full_bound_cycles, math.exp(error) * expected.cycles_per_sample)
         scale = period / expected.cycles_per_sample
         return replace(expected, cycles_per_sample=period, first_sample_cycles=scale * expected.first_sample_cycles)
+
+    def cycles(self, run: SectionRun) -> float:
+        """Return the cycles per input of a segment without its weights, which depend on the one before."""
+        found = section_time(self.fabric, None, run, self.batch)
+        return found.cycles_per_input - found.weights
+
+    def promising(self, kind: Kind) -> list[Entry]:
+        """Return the plans of a kind, that which is believed to be the fastest first."""
+        return sorted(kind.entries, key=lambda entry: self.cycles(self.believed(kind, entry)))
+
+    def fastest(self, kind: Kind) -> Entry | None:
+        """Return the plan of a kind that was measured to be the fastest, if any was."""
+        return next((entry for entry in self.promising(kind) if entry.run is not None), None)
+
+    def draft(self) -> Draft:
+        """Return the best way over what is believed."""
+        return self._draft({k.number: self.believed(k, self.promising(k)[0]) for k in self.kinds if k.entries})
+
+    def measured_draft(self) -> Draft:
+        """Return the best way over what was measured."""
+        fastest = {kind.number: self.fastest(kind) for kind in self.kinds}
+        return self._draft({number: entry.run for number, entry in fastest.items() if entry is not None})
+
+    def _draft(self, runs: Mapping[int, SectionRun | None]) -> Draft:
+        return best_draft(self.fabric, self.places, [runs.get(place.kind) for place in self.places], self.batch)
 
 
 def _deviation(errors: FloatArray, first: float) -> float:

@@ -75,16 +75,6 @@ class CompiledNetwork:
         """Return the inputs per second; None when the clock of the fabric is not known."""
         return self.time.inputs_per_second
 
-    @property
-    def prediction_error(self) -> float | None:
-        """Return the mean relative error of predicted against simulated cycles; None without predictions."""
-        errors = [
-            abs(section.predicted_cycles / section.result.measurement.cycles_per_sample - 1)
-            for section in self.sections
-            if math.isfinite(section.predicted_cycles)
-        ]
-        return sum(errors) / len(errors) if errors else None
-
     def require_legal(self) -> None:
         """Hold plan and placements against the independent checkers. Raises InputError."""
         check_plan(self.fabric, self.graph, self.plan)

@@ -29,7 +29,7 @@ from placer.base import (
 )
 from placer.base.config import compose_config, run_command, to_dataclass
 from placer.base.workers import Workers, run_jobs
-from placer.compile import CompileConfig
+from placer.compile import CompileConfig, prediction_error
 
 KIND = "compiled network of a comparison"
 SCHEMA_VERSION = 1
@@ -116,7 +116,7 @@ class Result:
 def compile_once(job: CompileJob) -> Result:
     """Compile a network; processes of its own do the work."""
     compiled = job.config().compiled()
-    error = compiled.prediction_error
+    error = prediction_error(compiled)
     return Result(
         compiled.cycles_per_input,
         compiled.history[0].cycles_per_input,
