@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	$(PYTHON) -m placer.warm_up & first=$$!; $(PYTHON) -m costmodel.warm_up && wait $$first
 	@touch $@
 
-demo: $(STAMP)  ## everything at small size: simulate, judge the model in the box, search with it, place a PyTorch network, train a toy; ends with data/demo/index.html
+demo: $(STAMP)  ## everything at small size: simulate, judge the model in the box, search with it, compile a PyTorch network, train a toy; ends with data/demo/index.html
 	rm -rf data/demo
 	@echo "1/6  simulates an attention block that is placed at random: most of its time is congestion, so placement matters"
 	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
@@ -37,9 +37,9 @@ demo: $(STAMP)  ## everything at small size: simulate, judge the model in the bo
 	@echo "4/6  places an FFN and an attention block by each of them in the same time, everything counted: what is the model worth?"
 	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
 		methods=[random,heuristic,pool,shipped,simulator_1x] limit=simulator_1x seconds=3 seeds=2 output=data/demo/compare
-	@echo "5/6  imports a network as you may bring it, plain PyTorch, and places it with the model"
-	$(PYTHON) -m placer.place model=data.inputs.networks.encoder:Encoder input_shape=[1,32,64] fabric=small \
-		cost=learned time_limit=10 output=data/demo/network
+	@echo "5/6  imports a network as you may bring it, plain PyTorch, and compiles it: cuts, layouts and placements, asked of the model"
+	$(PYTHON) -m placer.compile model=data.inputs.networks.encoder:Encoder input_shape=[1,32,64] fabric=small \
+		cost=learned time_limit=20 output=data/demo/network
 	@echo "6/6  trains a toy on the labels of the second step, to show how: it is no match for the model in the box"
 	$(PYTHON) -m costmodel.train trainer=demo student.steps=0 data=data/demo/dataset cache=data/demo/encoded \
 		output=data/demo/model

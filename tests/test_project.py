@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from placer.base.config import CONF_DIR, choices
-from placer.base.extras import EXTRAS
+from placer.base.errors import EXTRAS
 from placer.fabric import load_fabric
 from tests import ROOT
 
