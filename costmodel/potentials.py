@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from omegaconf import DictConfig
 
-from costmodel.model import Selection, open_labelled, open_model
-from costmodel.training import PotentialConfig, add_potential
+from costmodel.encoding import FABRIC_FEATURES
+from costmodel.model import open_model, open_potentials
+from costmodel.training import PotentialConfig, teach_potential
 from placer.base import InputError, Settings, Whole, make_console, make_folder, require_folder
 from placer.base.config import run_command, to_dataclass
 
@@ -33,14 +33,13 @@ def main(config: DictConfig) -> None:
     """Teach a model, and write it with what it has learned."""
     settings, console = to_dataclass(PotentialsConfig, config), make_console()
     require_folder(settings.output)
-    model, data = open_model(settings.model_file), open_labelled(settings.data, settings.cache)
-    model.require_features(data.features)
-    train, known = Selection(data, np.arange(len(data))), None if settings.fresh else model.potential
-    make_folder(settings.output)
-    checkpoints = settings.output / "checkpoints"
-    taught = add_potential(model, train, settings.cache, settings.potential, settings.seed, checkpoints, known)
-    if taught is model:
+    model, netlists = open_model(settings.model_file), open_potentials(settings.data, settings.cache)
+    model.require_features(FABRIC_FEATURES)
+    if netlists is None:
         raise InputError(f"dataset {settings.data} has no potentials; make one with a pool of anneals (size.pool)")
+    make_folder(settings.output)
+    checkpoints, known = settings.output / "checkpoints", None if settings.fresh else model.potential
+    taught = teach_potential(model, netlists, settings.potential, settings.seed, checkpoints, known)
     taught.save(settings.output / MODEL_NAME)
     number = taught.origin["potential"]["num_netlists"]
     console.print(f"learned from {number} netlists; the model is {settings.output / MODEL_NAME}")

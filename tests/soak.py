@@ -185,6 +185,8 @@ def soak(settings: SoakSettings, folder: Path) -> tuple[list[Lane], list[str], d
         chosen = lanes(folder, server, None if cluster is None else cluster.address)
         for number, lane in enumerate(chosen):  # undisturbed
             lane.run(folder / f"whole{number}")
+            if lane.expected is None:
+                return chosen, [f"{lane.name} does not work undisturbed"], events
         end, stop = time.monotonic() + 60 * settings.minutes, threading.Event()
         threads = [threading.Thread(target=_repeat, args=(lane, folder, stop)) for lane in chosen]
         for thread in threads:

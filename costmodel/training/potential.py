@@ -68,9 +68,21 @@ def add_potential(
     if found is None:
         return model
     some = Selection(found.data, found.ids[np.isin(found.ids, train.netlist)])
+    return teach_potential(model, some, config, seed, folder, start)
+
+
+def teach_potential(
+    model: Model,
+    netlists: Selection,
+    config: PotentialConfig,
+    seed: int,
+    folder: Path,
+    start: PotentialNetwork | None = None,
+) -> Model:
+    """Return a model with a network for netlists alone, which has learned from these (as of `open_potentials`)."""
     known = None if start is None else Model(start.network.config, start.network, start.sigma_scale, model.origin)
-    learned = fit(some, config.learning(), seed, folder, start=known)
+    learned = fit(netlists, config.learning(), seed, folder, start=known)
     assert isinstance(learned.network, FlowNetwork)
-    told = {"num_netlists": len(some), **asdict(config)}
+    told = {"num_netlists": len(netlists), "dataset": netlists.data.content_hash, "seed": seed, **asdict(config)}
     potential = PotentialNetwork(learned.network, learned.sigma_scale)
     return replace(model, potential=potential, origin=model.origin | {"potential": told})

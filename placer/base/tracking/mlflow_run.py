@@ -69,7 +69,7 @@ class Tracker:
             from mlflow.entities import Metric
             from mlflow.utils.time import get_current_time_millis
 
-            now = get_current_time_millis()
+            now = get_current_time_millis()  # type: ignore[no-untyped-call]
             found = {name: value for name, value in metrics.items() if math.isfinite(value)}
             client.log_batch(self._run_id, [Metric(name, value, now, step) for name, value in found.items()])
 
