@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo compile dataset train model judge evaluate compare compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench lint format clean
+.PHONY: help install demo compile dataset train model judge evaluate compare compare-networks compare-quick adapt improve tune streaming-bench test test-fast bench kernels-bench wafer-model kernels-compare stencil-bench quality fuzz soak lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	$(PYTHON) -m placer.warm_up & first=$$!; $(PYTHON) -m costmodel.warm_up && wait $$first
 	@touch $@
 
-demo: $(STAMP)  ## everything at small size: simulate, judge the model in the box, search with it, place a PyTorch network, train a toy; ends with data/demo/index.html
+demo: $(STAMP)  ## everything at small size: simulate, judge the model in the box, search with it, compile a PyTorch network, train a toy; ends with data/demo/index.html
 	rm -rf data/demo
 	@echo "1/6  simulates an attention block that is placed at random: most of its time is congestion, so placement matters"
 	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
@@ -37,9 +37,9 @@ demo: $(STAMP)  ## everything at small size: simulate, judge the model in the bo
 	@echo "4/6  places an FFN and an attention block by each of them in the same time, everything counted: what is the model worth?"
 	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
 		methods=[random,heuristic,pool,shipped,simulator_1x] limit=simulator_1x seconds=3 seeds=2 output=data/demo/compare
-	@echo "5/6  imports a network as you may bring it, plain PyTorch, and places it with the model"
-	$(PYTHON) -m placer.place model=data.inputs.networks.encoder:Encoder input_shape=[1,32,64] fabric=small \
-		cost=learned time_limit=10 output=data/demo/network
+	@echo "5/6  imports a network as you may bring it, plain PyTorch, and compiles it: cuts, layouts and placements, asked of the model"
+	$(PYTHON) -m placer.compile model=data.inputs.networks.encoder:Encoder input_shape=[1,32,64] fabric=small \
+		cost=learned time_limit=20 output=data/demo/network
 	@echo "6/6  trains a toy on the labels of the second step, to show how: it is no match for the model in the box"
 	$(PYTHON) -m costmodel.train trainer=demo student.steps=0 data=data/demo/dataset cache=data/demo/encoded \
 		output=data/demo/model
@@ -130,6 +130,9 @@ evaluate: $(STAMP)  ## compare methods on unseen decisions; ARGS="methods=[...] 
 compare: data/model_small/flow.pt data/model_guha/guha.pt data/improve/model.pt data/model_large/tuned_100.pt data/model_guha_large/tuned_100.pt  ## place unseen netlists and real models in equal time by different cost models; ARGS="seconds=5 ..." (conf/compare.yaml)
 	$(PYTHON) -m costmodel.compare $(ARGS)
 
+compare-networks: $(STAMP)  ## compile whole networks in equal time by different methods, hours; goes on where it was cut off; ARGS="seconds=120 seeds=[0] ..." (conf/compiled.yaml)
+	$(PYTHON) -m placer.study.compiled $(ARGS)
+
 compare-quick: $(STAMP)  ## the same with the model in the box, four netlists and a few seconds: minutes; ARGS="seconds=5 ..."
 	$(PYTHON) -m costmodel.compare unseen.netlists=1 unseen.exclude=[] models.names=[] \
 		methods=[random,heuristic,finalists,pool,shipped,simulator_1x] limit=simulator_1x seconds=2 seeds=2 output=data/compare_quick $(ARGS)
@@ -168,6 +171,16 @@ wafer-model: data/wafer_model/flow.pt  ## the learned cost of the kernel mapper:
 kernels-compare: data/wafer_dataset/splits.json  ## kernel mapper: layouts by contest score, learned cost and truth model on unseen graphs; ARGS="seconds=10 ..." are for the comparison (conf/wafer_compare.yaml), not for making the models
 	$(PYTHON) -m costmodel.wafer.evaluate
 	$(PYTHON) -m costmodel.wafer.compare $(ARGS)
+
+quality: $(STAMP)  ## measure short figures of quality and hold them against docs/results/history.json; ARGS="update=true" changes it on purpose
+	$(PYTHON) -m costmodel.quality
+	$(PYTHON) -m placer.history measured=[data/quality/figures.json] $(ARGS)
+
+fuzz: $(STAMP)  ## damage files and draw cases at random, count what goes wrong; ARGS="minutes=10 seed=0 only=onnx" (tests/fuzz.py)
+	$(PYTHON) -m tests.fuzz $(ARGS)
+
+soak: $(STAMP)  ## dataset, training and placing side by side while workers die, a node is lost, the disk fills; ARGS="minutes=30" (tests/soak.py)
+	$(PYTHON) -m tests.soak $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	$(PYTHON) -m ruff check

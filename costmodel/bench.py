@@ -23,9 +23,8 @@ from rich.console import Console
 
 from costmodel.encoding import Encoded, NetlistFeatures, encode, graph_set, make_batch, netlist_features
 from costmodel.inference import LearnedSearch, predict_encoded
-from costmodel.model import Model
+from costmodel.model import SHIPPED, open_model
 from costmodel.networks import FlowConfig, FlowNetwork, build_network
-from costmodel.training import StudentConfig
 from placer.annealing import AnnealOptions, Counts, MoveMix, Refusal, Start, anneal, random_start, start_of
 from placer.base import Cell, Table, make_folder, png, write_atomic
 from placer.bench import SAMPLE_CYCLES, seconds
@@ -42,7 +41,6 @@ NUM_DECISIONS = 24  # per netlist, as a dataset has them
 REPEATS = 7  # the best counts
 SEARCH_MOVES = 200_000  # of the search with the heuristic that comes before
 NUM_MOVES, TEMPERATURE, REACH = 2_000, 0.003, 4  # of the search with the model
-MODEL_FILE = Path("data/model/flow.pt")  # from make model
 # Scores per second in a search, one core, before there were students: commit bcac04e, two cores of an AMD EPYC
 # with AVX-512, shared with others, by CPU time.
 BEFORE = {
@@ -80,7 +78,7 @@ def bench_decisions(fabric: Fabric, console: Console) -> None:
 def bench_scores(fabric: Fabric, console: Console, workers: Executor) -> None:
     """Print scores per second, one decision at a time: by DGL, compiled, in a search, in two.
 
-    A search accepts as its model says, so its speed is that of a trained one, if there is one.
+    A search accepts as its model says, so it must be a trained one.
     """
     (network, student), rows = _taught(), Rows()
     for family in FAMILIES:
@@ -102,8 +100,7 @@ def bench_scores(fabric: Fabric, console: Console, workers: Executor) -> None:
         "family", "units", "flows", "DGL, forward", "compiled", "search, before", "model alone",
         "with student", "search / DGL", "two searches",
     )  # fmt: skip
-    kind = f"{MODEL_FILE}" if MODEL_FILE.exists() else f"untrained: there is no {MODEL_FILE}"
-    title = f"scores per second on {fabric.name}, one at a time, one core; the last on two ({kind})"
+    title = f"scores per second of the model in the box on {fabric.name}, one at a time, one core; the last on two"
     console.print(Table(header, rows, title).screen())
 
 
@@ -167,14 +164,10 @@ def _improved(fabric: Fabric, netlist: Netlist) -> tuple[Start, Decisions]:
 
 
 def _taught() -> tuple[FlowNetwork, FlowNetwork]:
-    """Return the default model and its student, or untrained ones of the same size."""
-    if MODEL_FILE.exists():
-        model = Model.load(MODEL_FILE)
-        if isinstance(model.network, FlowNetwork) and model.student is not None:
-            return model.network.eval(), model.student.eval()
-    student = build_network(StudentConfig().network(FlowConfig()), seed=0).eval()
-    assert isinstance(student, FlowNetwork)
-    return _network(), student
+    """Return the networks of the model in the box and of its student."""
+    model = open_model(SHIPPED)
+    assert isinstance(model.network, FlowNetwork) and model.student is not None
+    return model.network.eval(), model.student.eval()
 
 
 def _search_rate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,9 +71,9 @@ def report(folder: Path) -> str:
             search_verdict(placements),
             "## 4. A network as you may bring it",
             "One encoder layer in plain PyTorch (data/inputs/networks/encoder.py), imported, checked against its own "
-            "numbers, cut, placed with the model and simulated.",
+            "numbers, and compiled: the model says which cuts, layouts and placements are worth a simulation.",
             _network(folder),
-            _pictures(folder, "network", "*.small.png"),
+            _pictures(folder, "network", "time.*.png"),
             "## 5. Training, for show",
             f"A toy was trained on these {len(dataset)} labels alone: on netlists kept for validation its relative "
             f"error is {metrics['relative_error']:.3f}, its Spearman per graph {metrics['spearman']:.3f}. The model "
@@ -130,15 +131,19 @@ def _compared(placements: pd.DataFrame) -> str:
 
 
 def _network(folder: Path) -> str:
-    """Return what the result of the network says, in a table."""
-    found = json.loads(read_text(folder / "network" / "result.small.json"))
-    rows = [
-        [section["netlist"], number(section["start"]["throughput"]), number(section["result"]["throughput"]),
-         number(section["result"]["predicted_throughput"]), f"{section['search_seconds']:.1f}"]
-        for section in found["sections"]
-    ]  # fmt: skip
-    header = ("section", "throughput at the start", "throughput", "predicted", "seconds of search")
-    whole = f"All of it takes {found['cycles_per_input']:,.0f} cycles per input."
+    """Return what became of the network, in a table and a sentence."""
+    found = json.loads(read_text(folder / "network" / "compiled.json"))
+    rows = []
+    for section in found["sections"]:
+        bound = section["bound_cycles"]
+        shares = (bound / section["cycles_per_sample"], bound / (section["predicted_cycles"] or math.nan))
+        rows.append([section["netlist"], str(section["repeats"]), *(number(share) for share in shares)])
+    first, last = found["history"][0]["cycles_per_input"], found["cycles_per_input"]
+    whole = (
+        f"The cuts and layouts of the rules take {first:,.0f} cycles per input, the best that was found in "
+        f"{found['seconds']:.0f} s takes {last:,.0f}: {first / last:.2f} times as fast."
+    )
+    header = ("section", "alike", "simulated throughput", "expected before")
     return Table(header, rows).markdown() + f"\n{whole}"
 
 

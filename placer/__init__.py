@@ -34,7 +34,7 @@ def _explain(kind: type[BaseException], error: BaseException, trace: TracebackTy
         sys.stderr.write("interrupted\n")
         return
     if isinstance(error, ModuleNotFoundError):
-        from placer.base.extras import explain_missing
+        from placer.base.errors import explain_missing
 
         explained = explain_missing(error)
         if explained is not None:

@@ -13,16 +13,19 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from placer.annealing import AnnealOptions, Schedule, Start, anneal
-from placer.base import Cell, FloatArray, IntArray, Table
+from placer.base import Cell, FloatArray, IntArray, Table, make_folder, png, write_atomic
 from placer.cost import HeuristicCost
 from placer.decision import Decisions, random_sites
 from placer.decision.routing import RoutingMethod, route
@@ -38,7 +41,7 @@ from placer.netlist.lowering import (
     macs_for_cycles,
     plan_section,
 )
-from placer.simulation import PRECISE_LIMITS, Limits, ShortLimits, label_limits, simulate_short, simulate_stack
+from placer.simulation import Limits, Outcome, ShortLimits, label_limits, simulate_short, simulate_stack
 from placer.simulation.reference import simulate_reference
 from placer.study import improve
 
@@ -52,6 +55,12 @@ NETWORKS = (
     WorkloadConfig("llama3_8b"),
 )
 SECTION_MODELS = ("bert_large", "gpt2_xl")
+# M hops/s of the engine of commit 132fc66 by number of the section: the same netlists, placements and results, one
+# core of an EPYC (Zen 5) that others used too, by processor time.
+HOPS_BEFORE = {
+    "bert_large": (25.1, 23.2, 24.4, 26.0, 24.4, 23.6),
+    "gpt2_xl": (24.5, 25.5, 22.9, 24.2, 24.3, 24.9, 24.2),
+}
 SECTION_STEPS = 20_000  # of local search
 ANNEALED_MOVES = 3e6  # about, from hot to cold
 ANNEALED_SECTIONS = (  # side of the fabric, network, number of the section, k moves/s of commit bcac04e
@@ -66,6 +75,10 @@ ANNEALED_SECTIONS = (  # side of the fabric, network, number of the section, k m
     (64, "gpt2_xl", 2, 5),
 )
 BEFORE_MACHINE = "EPYC (Zen 5), one core"
+FABRIC_SIDES = (8, 16, 32, 64)
+FILLING_MODEL = "gpt2_xl"  # its first section is simulated on fabrics of all sides
+SIZED_CYCLES = 4_000  # of a simulation there
+PICTURE = Path("data/bench/cycle_cost.png")
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -163,41 +176,72 @@ def bench_sections(fabric: Fabric, console: Console, models: Sequence[str] = SEC
     """Time a label of every section of large networks, one layer each, on an improved placement."""
     rows: list[list[Cell]] = []
     for model in models:
-        for section in lower_sections(fabric, build(ModelSpec(model, 1))):
+        sections = lower_sections(fabric, build(ModelSpec(model, 1)))
+        for section, before in zip(sections, HOPS_BEFORE[model], strict=False):
             netlist = section.netlist
             sites = random_sites(fabric, netlist, 1, seed=0)
             sites[0] = improve(fabric, netlist, sites[0], SECTION_STEPS, 0)
             decision = route(fabric, netlist, sites)
-            limits = label_limits(netlist.bound_cycles)
-            start = time.process_time()
-            outcome = simulate_stack(fabric, netlist, decision, limits)
-            spent = time.process_time() - start
-            rate = f"{outcome.vector_hops[0] / spent / 1e6:.1f}"
+            outcome, spent, megabytes = _labelled(fabric, netlist, decision)
+            rate = outcome.vector_hops[0] / spent / 1e6
             simulate_short(fabric, netlist, decision, ShortLimits(least=0.01, most=0.01))
             start = time.process_time()
             short = simulate_short(fabric, netlist, decision)
             briefly = time.process_time() - start
             error = short.cycles_per_sample[0] / outcome.cycles_per_sample[0] - 1
             facts: list[Cell] = [netlist.name, netlist.num_flows, int(outcome.cycles_simulated[0])]
-            rows.append([*facts, f"{spent:.2f}", rate, f"{briefly:.2f}", f"{spent / briefly:.1f}", f"{error:+.1%}"])
-    header = ["section", "flows", "cycles", "s per label", "M hops/s", "s per short label", "ratio", "error"]
-    console.print(Table(header, rows, f"labels of sections on {fabric.name}, one core").screen())
+            rates = [f"{spent:.2f}", f"{megabytes:.0f}", f"{rate:.1f}", f"{before:.1f}", f"{rate / before:.1f}"]
+            rows.append([*facts, *rates, f"{briefly:.2f}", f"{spent / briefly:.1f}", f"{error:+.1%}"])
+    header = ["section", "flows", "cycles", "s per label", "peak MB", "M hops/s", "of 132fc66", "ratio"]
+    title = f"labels of sections on {fabric.name}, one core; 132fc66: on {BEFORE_MACHINE}"
+    console.print(Table([*header, "s per short label", "full / short", "error"], rows, title).screen())
 
 
-def bench_fabric_size(fabric: Fabric, console: Console) -> None:
-    """Simulate the same placement in the corner of larger and larger fabrics."""
-    netlist = lower(fabric, build(default_spec("ffn", macs_for_cycles(fabric, 40))))
+def _labelled(fabric: Fabric, netlist: Netlist, decision: Decisions) -> tuple[Outcome, float, float]:
+    """Return the label of a decision, its CPU seconds, and the peak MB of its arrays, from a run that is cut short."""
+    limits = label_limits(netlist.bound_cycles)
+    start = time.process_time()
+    outcome = simulate_stack(fabric, netlist, decision, limits)
+    spent = time.process_time() - start
+    tracemalloc.start()
+    simulate_stack(fabric, netlist, decision, limits._replace(max_cycles=1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return outcome, spent, peak / 2**20
+
+
+def bench_fabric_size(fabric: Fabric, console: Console, sides: Sequence[int] = FABRIC_SIDES) -> Figure:
+    """Time a cycle on larger and larger fabrics: of a small netlist in their corner, and of sections that fill them."""
+    small = lower(fabric, build(default_spec("ffn", macs_for_cycles(fabric, 40))))
     rows: list[list[Cell]] = []
-    for size in (8, 16, 32, 64):
-        larger = replace(fabric, columns=size, rows=size)
-        decision = route(larger, netlist, corner_sites(fabric, larger, netlist)[None, :])
-        simulate_stack(larger, netlist, decision)
-        work = partial(simulate_stack, larger, netlist, decision, PRECISE_LIMITS)
-        spent = min(seconds(work) for _ in range(5))
-        cycles = int(work().cycles_simulated[0])
-        rows.append([f"{size} x {size}", cycles, f"{1e3 * spent:.1f}", f"{cycles / spent / 1e6:.2f}"])
-    header = ["fabric", "cycles", "ms per label", "M cycles/s"]
-    console.print(Table(header, rows, f"{netlist.name} in the corner of a fabric").screen())
+    points: dict[str, list[float]] = {"the same netlist in a corner": [], f"{FILLING_MODEL}, cut for the fabric": []}
+    for side in sides:
+        larger = replace(fabric, columns=side, rows=side)
+        section = lower_sections(larger, build(ModelSpec(FILLING_MODEL, 1)))[0].netlist
+        all_sites = (corner_sites(fabric, larger, small), random_sites(larger, section, 1, seed=0)[0])
+        for (name, found), netlist, sites in zip(points.items(), (small, section), all_sites, strict=True):
+            decision = route(larger, netlist, sites[None, :])
+            work = partial(simulate_stack, larger, netlist, decision, Limits(max_cycles=SIZED_CYCLES))
+            outcome = work()
+            cycles, hops = int(outcome.cycles_simulated[0]), int(outcome.vector_hops[0])
+            spent = min(seconds(work) for _ in range(3))
+            found.append(1e6 * spent / cycles)
+            rates = [f"{hops / cycles:.1f}", f"{found[-1]:.2f}", f"{1e9 * spent / hops:.0f}"]
+            rows.append([f"{side} x {side}", name, netlist.num_flows, *rates])
+    header = ["fabric", "netlist", "flows", "hops per cycle", "us per cycle", "ns per hop"]
+    console.print(Table(header, rows, f"cost of a simulated cycle, setup included, {SIZED_CYCLES} cycles").screen())
+    return draw_cycle_cost(sides, points)
+
+
+def draw_cycle_cost(sides: Sequence[int], points: dict[str, list[float]]) -> Figure:
+    """Draw the time per simulated cycle against the tiles of the fabric."""
+    figure = Figure(figsize=(5, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for (name, found), colour in zip(points.items(), ("#0077BB", "#CC3311"), strict=True):
+        axes.plot(np.square(sides), found, color=colour, marker="o", ms=4, lw=1, label=name)
+    axes.set(xscale="log", yscale="log", xlabel="tiles of the fabric", ylabel="microseconds per simulated cycle")
+    axes.legend(frameon=False)
+    return figure
 
 
 def corner_sites(fabric: Fabric, larger: Fabric, netlist: Netlist) -> IntArray:
@@ -277,12 +321,8 @@ def _annealed(fabric: Fabric, netlist: Netlist, effort: float) -> list[Cell]:
 
 
 def bench_compile(console: Console) -> None:
-    """Time the first label of a fresh process, without and with a cache of compiled code."""
-    code = (
-        "import time; start = time.perf_counter()\n"
-        "from placer.bench import first_label\n"
-        "first_label(); print(time.perf_counter() - start)"
-    )
+    """Time the first label of a fresh process in CPU seconds, without and with a cache of compiled code."""
+    code = "import time\nfrom placer.bench import first_label\nfirst_label(); print(time.process_time())"
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
         run = partial(
@@ -290,7 +330,7 @@ def bench_compile(console: Console) -> None:
             capture_output=True,
         )  # fmt: skip
         spent = [float(run().stdout) for _ in range(2)]
-    console.print(f"first label in a fresh process: {spent[0]:.0f} s, with warm cache {spent[1]:.1f} s")
+    console.print(f"first label in a fresh process: {spent[0]:.0f} s of CPU time, with warm cache {spent[1]:.1f} s")
 
 
 def first_label() -> None:
@@ -315,7 +355,9 @@ def main() -> None:
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     console.print(f"memory for the decisions on large: {grown:.0f} MB more at the peak")
     bench_sections(load_fabric("large"), console)
-    bench_fabric_size(load_fabric("small"), console)
+    make_folder(PICTURE.parent)
+    write_atomic(PICTURE, png(bench_fabric_size(load_fabric("small"), console)))
+    console.print(f"drawn to {PICTURE}")
     bench_engines(load_fabric("small"), console)
     bench_routing(load_fabric("small"), console)
     bench_annealer(load_fabric("small"), console)

@@ -17,9 +17,11 @@ from placer.base import (
     make_console,
     read_figures,
     replaced,
+    write_atomic,
     write_figures,
 )
 from placer.base.config import run_command, to_dataclass
+from placer.study.course import course_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ def main(config: DictConfig) -> None:
     measured = [figure for path in settings.measured for figure in read_figures(path)]
     if settings.update:
         write_figures(settings.history, replaced(history, measured))
-        console.print(f"{len(measured)} figures written to {settings.history}")
+        page = settings.history.with_suffix(".md")
+        write_atomic(page, course_page(settings.history))
+        console.print(f"{len(measured)} figures written to {settings.history}, their course to {page}")
         return
     known = {figure.name: figure for figure in history}
     both = [(known[now.name], now) for now in measured if now.name in known]

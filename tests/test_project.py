@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from placer.base.config import CONF_DIR, choices
-from placer.base.extras import EXTRAS
+from placer.base.errors import EXTRAS
 from placer.fabric import load_fabric
 from tests import ROOT
 
@@ -125,7 +125,7 @@ ROOMS = {
     ),
     "costmodel": (
         "base", "dataset", "dataset.report", "encoding", "networks", "model", "training",
-        "baselines", "inference", "evaluation", "evaluation.comparison", "adaptation", "wafer",
+        "baselines", "inference", "evaluation", "evaluation.comparison", "adaptation", "wafer", "quality",
     ),
 }  # fmt: skip
 MAPPERS = ("kernels", "stencil", "streaming")

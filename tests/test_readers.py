@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -59,6 +58,7 @@ from tests import ROOT
 from tests.costmodel.dataset.samples import METADATA, random_samples, write_dataset
 from tests.costmodel.dataset.test_store import shard_path
 from tests.costmodel.inference.test_learned import model_for
+from tests.damage import KINDS, NUMBERS, Damage
 from tests.placer.graph.importing.test_from_onnx import GOOD
 
 SMALL = load_fabric("small")
@@ -220,32 +220,13 @@ READERS = [
 ]
 
 
-@st.composite
-def damages(draw: st.DrawFn) -> Callable[[bytes], bytes]:
-    """A function that damages a file; places are shares of its length."""
-    kind = draw(st.sampled_from(["change", "cut", "remove", "double", "number", "foreign"]))
-    places = draw(st.lists(st.floats(0, 1, exclude_max=True), min_size=2, max_size=5))
-    values = draw(st.binary(min_size=1, max_size=8))
-    huge = draw(st.sampled_from([b"-1", b"0", b"99999999999", b"1e999", b"nan", b"9" * 5000]))
-
-    def damage(content: bytes) -> bytes:
-        spots = sorted(int(share * len(content)) for share in places)
-        low, high = spots[0], min(spots[-1], spots[0] + 64)
-        if kind == "change":
-            changed = bytearray(content)
-            for number, spot in enumerate(spots):
-                changed[spot] = values[number % len(values)]
-            return bytes(changed)
-        if kind == "number":
-            found = list(re.finditer(rb"\d+", content))
-            spot = found[int(places[0] * len(found))] if found else re.match(rb"", content)
-            assert spot is not None
-            return content[: spot.start()] + huge + content[spot.end() :]
-        middle = {"cut": b"", "remove": content[high:], "double": content[low:], "foreign": b""}
-        start = {"cut": content[:low], "remove": content[:low], "double": content[:high]}
-        return values if kind == "foreign" else start[kind] + middle[kind]
-
-    return damage
+damages = st.builds(
+    Damage,
+    st.sampled_from(KINDS),
+    st.lists(st.floats(0, 1, exclude_max=True), min_size=2, max_size=5),
+    st.binary(min_size=1, max_size=8),
+    st.sampled_from(NUMBERS),
+)
 
 
 @pytest.fixture(scope="module")
@@ -262,14 +243,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, reader: Reader) -> Path:
 @pytest.mark.filterwarnings("ignore:In 'x'")  # Hydra's advice on lists of defaults
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name, scope="module")
 @settings(max_examples=40)
-@given(damage=damages())
-def test_damaged_files_are_read_or_refused_in_words(
-    reader: Reader, folder: Path, damage: Callable[[bytes], bytes]
-) -> None:
+@given(damage=damages)
+def test_damaged_files_are_read_or_refused_in_words(reader: Reader, folder: Path, damage: Damage) -> None:
     path = folder / reader.name
     whole = path.read_bytes()
     try:
-        path.write_bytes(damage(whole))
+        path.write_bytes(damage.of(whole))
         reader.read(folder)
     except InputError as error:
         assert not reader.is_store

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from placer.base.extras import EXTRAS
+from placer.base.errors import EXTRAS
 from tests import ROOT
 
 pytestmark = pytest.mark.slow

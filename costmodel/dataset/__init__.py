@@ -1,7 +1,7 @@
 """Labelled PnR decisions: generation, storage, splits; the report is a room of its own."""
 
 from costmodel.dataset.extend import extend_dataset, join_datasets
-from costmodel.dataset.generate import label
+from costmodel.dataset.generate import SampleOptions, label, make_samples
 from costmodel.dataset.loader import Dataset, Index, Tables
 from costmodel.dataset.records import ALL, ALONE, NetlistSamples, Origin, Phase
 from costmodel.dataset.schema import (

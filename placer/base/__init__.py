@@ -4,8 +4,7 @@ from placer.base.arrays import BoolArray, ByteArray, FloatArray, IntArray, LongA
 from placer.base.callable_module import make_callable
 from placer.base.console import command_line, file_name, finite, make_console, notice_file_name, overview, plain
 from placer.base.ctrl_c import Interrupt, keep_ctrl_c
-from placer.base.errors import DoesNotFitError, InputError
-from placer.base.extras import explain_missing
+from placer.base.errors import DoesNotFitError, InputError, explain_missing
 from placer.base.files import (
     is_file_name,
     make_folder,

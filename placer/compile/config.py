@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -9,11 +10,14 @@ from rich.console import Console
 from placer.base import Count, Positive, StatusLine
 from placer.base.workers import ExecutorKind, Workers
 from placer.compile.compiled import CompiledNetwork, Progress
+from placer.compile.page import prediction_error
 from placer.compile.search import Options, Watch, compile_network
 from placer.cost import CostChoice, Rules
 from placer.graph import DataflowGraph
 from placer.netlist.lowering import load_plan
 from placer.pipeline import Source, time_facts, time_table
+
+SHORTEST = 1e-3  # seconds of a search: there is a first result in any case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +36,15 @@ class CompileConfig(Source):
 
     def compiled(self, watch: Watch | None = None, graph: DataflowGraph | None = None) -> CompiledNetwork:
         """Compile the configured network, or a graph that is given in its place; see `compile_network`."""
+        begin = time.monotonic()
         plan = None if self.plan is None else load_plan(self.plan)
+        graph = graph or self.make_graph()
+        seconds = max(self.time_limit - (time.monotonic() - begin), SHORTEST)  # reading counts
         options = Options(
-            self.cost, self.rules, self.batch, self.seed, self.time_limit, self.max_rounds, self.cuts, self.layouts
+            self.cost, self.rules, self.batch, self.seed, seconds, self.max_rounds, self.cuts, self.layouts
         )
         workers = Workers(executor=self.executor, workers=self.workers, ray_address=self.ray_address)
-        return compile_network(self.fabric, graph or self.make_graph(), options, workers, plan, watch)
+        return compile_network(self.fabric, graph, options, workers, plan, watch)
 
 
 def watch_on(console: Console, line: StatusLine) -> Watch:
@@ -56,8 +63,6 @@ def show_compiled(compiled: CompiledNetwork, console: Console) -> None:
     console.print(time_table(compiled.time).screen())
     for name, fact in time_facts(compiled.time).items():
         console.print(f"{name}: {fact}", highlight=False)
-    errors = [
-        abs(section.predicted_cycles / section.result.measurement.cycles_per_sample - 1)
-        for section in compiled.sections
-    ]
-    console.print(f"predicted against simulated: mean error {sum(errors) / len(errors):.1%}", highlight=False)
+    error = prediction_error(compiled)
+    if error is not None:
+        console.print(f"predicted against simulated: mean error {error:.1%}", highlight=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from placer.annealing import AnnealOptions, Strategy, Task, search_starts
 from placer.base import FloatArray, InputError
-from placer.cost import CostChoice, CostModel, HeuristicCost, PotentialCost, Rules
+from placer.cost import USUAL_SHARE, CostChoice, CostModel, HeuristicCost, PotentialCost, Rules
 from placer.decision import Decisions, allowed_sites
 from placer.fabric import Fabric, SiteKind
 from placer.netlist import Netlist, full_bound
@@ -20,7 +20,6 @@ from placer.simulation import LONG_SAMPLE_CYCLES, Measurement, label_limits, sim
 
 EFFORT = 0.3  # of an anneal: several short ones and a look at the best end higher than a long one
 FILL_STAGES = 0.75  # of a period that a sample is taken to spend in each stage while the pipeline fills
-USUAL_POTENTIAL = 0.93  # throughput that is expected before any cost model was asked
 RACE_MARGIN = 0.01  # how much too slow by a short simulation is too slow for a full one
 
 
@@ -43,8 +42,8 @@ class Candidate:
     fingerprint: str  # of the netlist
     units: int
     flows: int
-    run: SectionRun  # with the expected period and first sample
-    is_predicted: bool  # by the cost model; else the period is what plans usually reach
+    run: SectionRun  # with the period that plans usually reach, and the first sample
+    predicted_cycles: float  # period by the cost model; nan if it was not asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +126,10 @@ def section_of(fabric: Fabric, segment: DrawnSegment, plan: SectionPlan) -> Sect
 
 
 def candidate_of(fabric: Fabric, recipe: Recipe, section: Section, potential: float | None = None) -> Candidate:
-    """Return a plan with the run that is expected of it if a placement reaches `potential`, or what is usual."""
+    """Return a plan with what is usually reached, and with what is predicted if a placement reaches `potential`."""
     netlist = section.netlist
     bound = full_bound(fabric, netlist)
-    period = max(netlist.bound_cycles / (potential or USUAL_POTENTIAL), bound.cycles)
+    period = bound.cycles / USUAL_SHARE
     ops = [unit.name for unit in netlist.units if unit.kind == SiteKind.COMPUTE]
     run = SectionRun(
         name=netlist.name,
@@ -150,7 +149,8 @@ def candidate_of(fabric: Fabric, recipe: Recipe, section: Section, potential: fl
         limit="expected",
     )
     size = netlist.num_units, netlist.num_flows
-    return Candidate(recipe, section.plan, netlist.fingerprint, *size, run, potential is not None)
+    predicted = math.nan if potential is None else max(netlist.bound_cycles / potential, bound.cycles)
+    return Candidate(recipe, section.plan, netlist.fingerprint, *size, run, predicted)
 
 
 def potentials(cost: CostModel, fabric: Fabric, netlists: Sequence[Netlist]) -> FloatArray:

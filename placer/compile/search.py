@@ -19,31 +19,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from placer.base import DoesNotFitError, InputError
 from placer.base.workers import Crew, WorkerCrashError, Workers
-from placer.compile.book import Book, Entry, Kind
+from placer.compile.book import Book, Kind
+from placer.compile.choosing import Chosen, Drawn, choose, new_recipes
 from placer.compile.compiled import CompiledNetwork, CompiledSection, Progress
-from placer.compile.draft import Draft, best_draft
 from placer.compile.jobs import Candidate, EstimateJob, Job, Placed, PlaceJob, Setting, candidate_of, do, section_of
 from placer.cost import CostChoice, Rules
 from placer.fabric import Fabric
 from placer.graph import DataflowGraph
-from placer.netlist.lowering import Cut, Plan, Recipe, check_plan, default_plan, lower_plan, near_segments, segment_of
-from placer.pipeline import SectionResult, SectionRun, section_time, time_of
+from placer.netlist.lowering import Cut, Plan, check_plan, default_plan, lower_plan, near_segments, segment_of
+from placer.pipeline import SectionResult, time_of
 
 log = logging.getLogger(__name__)
 
 SLACK = 0.04  # how much slower by rules a cut may be than the best one to be looked at
 MAX_KINDS = 48  # segments that are looked at beyond those of the first plan
-PLACE_JOBS = 8  # of a round
-FIRST_RECIPES = 6  # drawn for every kind at first,
-RECIPES = 48  # and for all kinds together in each round
-RECIPES_PER_JOB = 8
-PARENTS = 3  # best plans of a kind that new recipes are changes of
-MOST_CHANGES = 3  # of a recipe in one draw
-CROWDING = 0.7  # of an expected improvement that is left for each other job of the same kind in a round
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +68,7 @@ class Search:
         self.plan = plan or default_plan(fabric, graph, batch=options.batch)
         self.places = near_segments(fabric, graph, self.plan, options.batch, SLACK if options.cuts else -1.0, MAX_KINDS)
         self.kinds = self._first_kinds()
-        self.book = Book(self.kinds)
+        self.book = Book(fabric, self.places, self.kinds, options.batch)
         self.best: CompiledNetwork | None = None
         self.history: list[Progress] = []
         self.num_placed = 0
@@ -138,16 +129,14 @@ class Search:
             raise InputError(f"no placement of the section of {names[0]!r} reached a steady state; use another seed")
 
     def _round(self, crew: Crew, number: int) -> None:
-        draft = self._draft()
-        self._do(crew, self._new_recipes(draft, number), self._choose(draft), self._until)
+        """Judge new plans, and place the most promising ones; in the first round there are none to place yet."""
+        draft, has_layouts = self.book.draft(), self.options.layouts
+        drawn = new_recipes(self.book, draft, self.options.seed, number == 0, has_layouts)
+        has_choice = number > 0 or not has_layouts
+        chosen = choose(self.book, draft, self.book.measured_draft().cycles) if has_choice else []
+        self._do(crew, drawn, chosen, self._until)
 
-    def _do(
-        self,
-        crew: Crew,
-        drawn: list[tuple[Kind, tuple[Recipe, ...]]],
-        chosen: list[tuple[Kind, Entry, float]],
-        until: float,
-    ) -> None:
+    def _do(self, crew: Crew, drawn: list[Drawn], chosen: list[Chosen], until: float) -> None:
         """Have all jobs done, and take what came out in their order."""
         jobs: list[Job] = []
         for kind, entry, limit in chosen:
@@ -167,130 +156,23 @@ class Search:
             self.book.update()
             self._look_for_better()
 
-    def _take(
-        self,
-        result: list[Candidate] | Placed,
-        chosen: list[tuple[Kind, Entry, float]],
-        drawn: list[tuple[Kind, tuple[Recipe, ...]]],
-        index: int,
-    ) -> None:
+    def _take(self, result: list[Candidate] | Placed, chosen: list[Chosen], drawn: list[Drawn], index: int) -> None:
         if isinstance(result, Placed):
             chosen[index][1].add(result)
             self.num_placed += 1
         else:
             drawn[index - len(chosen)][0].add(result)
 
-    def _draft(self) -> Draft:
-        """Return the best way over what is believed."""
-        return best_draft(self.fabric, self.places, self._of_places(self._believed), self.options.batch)
-
-    def _of_places(self, tell: Callable[[Kind], SectionRun | None]) -> list[SectionRun | None]:
-        runs = {kind.number: tell(kind) for kind in self.kinds}
-        return [runs.get(place.kind) for place in self.places]
-
-    def _believed(self, kind: Kind) -> SectionRun | None:
-        runs = [self.book.believed(kind, entry) for entry in kind.entries]
-        return min(runs, key=self._cycles, default=None)
-
-    def _measured(self, kind: Kind) -> SectionRun | None:
-        entry = self._fastest(kind)
-        return None if entry is None else entry.run
-
-    def _fastest(self, kind: Kind) -> Entry | None:
-        """Return the plan of a kind that was measured to be the fastest."""
-        known = [(entry, entry.run) for entry in kind.entries if entry.run is not None]
-        return min(known, key=lambda one: self._cycles(one[1]), default=(None, None))[0]
-
-    def _cycles(self, run: SectionRun) -> float:
-        """Return the cycles per input of a segment without its weights, which depend on the one before."""
-        found = section_time(self.fabric, None, run, self.options.batch)
-        return found.cycles_per_input - found.weights
-
-    def _new_recipes(self, draft: Draft, number: int) -> list[tuple[Kind, tuple[Recipe, ...]]]:
-        """Draw recipes: some for every kind at first, then in proportion to the time that a kind takes."""
-        shares = self._shares(draft)
-        drawn = []
-        for kind in self.kinds:
-            count = FIRST_RECIPES if number == 0 else math.ceil(RECIPES * shares[kind.number])
-            recipes = self._draw(kind, count if self.options.layouts else max(0, 1 - kind.num_asked))
-            drawn += [
-                (kind, recipes[first : first + RECIPES_PER_JOB]) for first in range(0, len(recipes), RECIPES_PER_JOB)
-            ]
-        return drawn
-
-    def _shares(self, draft: Draft) -> dict[int, float]:
-        """Return the share of the time that each kind has on the best way; 0 for those that are not on it."""
-        cycles = dict.fromkeys((kind.number for kind in self.kinds), 0.0)
-        believed = {kind.number: self._believed(kind) for kind in self.kinds}
-        for place in draft.path:
-            number = self.places[place].kind
-            run = believed[number]
-            assert run is not None
-            cycles[number] += self._cycles(run)
-        total = sum(cycles.values())
-        return {number: value / total for number, value in cycles.items()}
-
-    def _draw(self, kind: Kind, count: int) -> tuple[Recipe, ...]:
-        """Draw changes of the best recipes of a kind; the first one is that of the rules."""
-        recipes = []
-        parents = sorted(kind.entries, key=lambda entry: self._cycles(self.book.believed(kind, entry)))[:PARENTS]
-        for _ in range(count):
-            rng = np.random.default_rng([self.options.seed, kind.number, kind.num_asked])
-            if kind.num_asked == 0:
-                recipes.append(kind.usual)
-            else:
-                parent = parents[int(rng.integers(len(parents)))].candidate.recipe if parents else kind.usual
-                recipes.append(kind.segment.vary(parent, rng, int(rng.integers(1, MOST_CHANGES + 1))))
-            kind.num_asked += 1
-        return tuple(recipes)
-
-    def _choose(self, draft: Draft) -> list[tuple[Kind, Entry, float]]:
-        """Choose what to place: the largest expected improvement per second, with the period that would be of use."""
-        assert self.best is not None
-        found = []
-        for kind in self.kinds:
-            runs = [number for number, place in enumerate(self.places) if place.kind == kind.number]
-            through = min(draft.through[number] for number in runs)
-            node = self._believed(kind)
-            if node is None or not math.isfinite(through):
-                continue
-            room = (self._best_cycles - through) / len(kind.places) + self._cycles(node)  # cycles to stay below
-            of_kind = [(*self._improvement(kind, entry, room), entry) for entry in kind.entries]
-            of_kind.sort(key=lambda one: -one[0])
-            found += [
-                (CROWDING**rank * gain * len(kind.places), kind, entry, limit)
-                for rank, (gain, limit, entry) in enumerate(of_kind)
-            ]
-        found.sort(key=lambda one: -one[0])
-        return [(kind, entry, limit) for gain, kind, entry, limit in found[:PLACE_JOBS] if gain > 0]
-
-    def _improvement(self, kind: Kind, entry: Entry, room: float) -> tuple[float, float]:
-        """Return the expected cycles below `room` per second of one more placement, and the period that reaches it."""
-        run = self.book.believed(kind, entry)
-        if entry.periods:  # another anneal of the same plan
-            mean = float(np.mean(entry.periods)) / min(entry.periods)
-            spread = self.book.spread
-        else:
-            mean, spread = 1.0, self.book.error(kind, entry)[1]
-        cycles = self._cycles(run)
-        expected, deviation = mean * cycles, spread * cycles
-        distance = (room - expected) / deviation
-        density = math.exp(-(distance**2) / 2) / math.sqrt(2 * math.pi)
-        below = (1 + math.erf(distance / math.sqrt(2))) / 2
-        gain = deviation * (distance * below + density)
-        seconds = 0.5 + 4e-6 * entry.candidate.units * entry.candidate.flows
-        return gain / seconds, run.cycles_per_sample * room / cycles
-
     def _look_for_better(self) -> None:
         """Find the best way over what was measured; if it is faster than the best so far, it takes its place."""
-        runs = self._of_places(self._measured)
-        draft = best_draft(self.fabric, self.places, runs, self.options.batch)
-        if not draft.path:
+        path = self.book.measured_draft().path
+        if not path:
             return
-        self._best_cycles = draft.cycles
-        found = self._assemble(draft.path)
-        if self.best is None or found.cycles_per_input < self.best.cycles_per_input:
-            self.best = found
+        found = self._assemble(path)
+        before = math.inf if self.best is None else self.best.cycles_per_input
+        if found.cycles_per_input <= before:
+            self.best = found  # also the same again: the cost model may have been asked in the meantime
+        if found.cycles_per_input < before:
             self.history.append(Progress(time.monotonic() - self.begin, found.cycles_per_input))
             if self.watch is not None:
                 self.watch(self.history[-1], found.share_of_peak, self.num_placed)
@@ -299,7 +181,7 @@ class Search:
         """Build the network of a way; the checkers look at all of it."""
         kinds = {kind.number: kind for kind in self.kinds}
         order = list(dict.fromkeys(self.places[number].kind for number in path))
-        entries = [self._fastest(kinds[number]) for number in order]
+        entries = [self.book.fastest(kinds[number]) for number in order]
         cuts = tuple(Cut(self.places[n].names, order.index(self.places[n].kind)) for n in path)
         layouts = tuple(entry.candidate.plan for entry in entries if entry is not None)
         plan = replace(self.plan, layouts=layouts, sections=cuts)
@@ -307,8 +189,7 @@ class Search:
         for section, entry in zip(lower_plan(self.fabric, self.graph, plan), entries, strict=True):
             assert entry is not None and entry.best is not None and entry.best.measurement is not None
             result = SectionResult(section, entry.best.decision, entry.best.measurement)
-            predicted = entry.candidate.run.cycles_per_sample if entry.candidate.is_predicted else math.nan
-            sections.append(CompiledSection(result, predicted))
+            sections.append(CompiledSection(result, entry.candidate.predicted_cycles))
         time = time_of(self.fabric, [section.result for section in sections], self.options.batch)
         options = self.options
         return CompiledNetwork(

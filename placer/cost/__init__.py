@@ -10,5 +10,5 @@ from placer.cost.cost import (
     sigma_of,
     simulated_throughput,
 )
-from placer.cost.rules import HeuristicCost, energies_of, energy_of
+from placer.cost.rules import USUAL_SHARE, HeuristicCost, energies_of, energy_of
 from placer.decision.routing import MAX_DOUBLINGS, Rules

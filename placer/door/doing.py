@@ -44,7 +44,7 @@ def place(
                  JSON file, a spec, or the name of a built-in workload ("mha", "bert_large", ...)
     inputs       a shape such as (1, 128, 768), one for each input, or example tensors
     fabric       a name ("small", "large", ...), a YAML file, or a `Fabric`
-    cost         a name ("learned", "heuristic", "simulator", ...) or any `CostModel`
+    cost         a name ("learned", "rules", "simulator", ...) or any `CostModel`
     seconds      of search, for all sections together; simulating what was found comes on top
     constraints  a file of fixed units, forbidden sites and regions (docs/placer.md)
     warm_start   a decision file to begin with

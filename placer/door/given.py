@@ -40,7 +40,7 @@ class GivenCost:
     @property
     def settings(self) -> str:
         """Return the choice of `cost=` whose search suits it: one that walks by itself is polished by."""
-        return "learned" if isinstance(self._cost, SearchingCost) else "heuristic"
+        return "learned" if isinstance(self._cost, SearchingCost) else "rules"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GivenCost:
         return self  # settings are copied to be written; a model is not

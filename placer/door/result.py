@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from html import escape
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from placer.base import file_name, make_folder, write_atomic
-from placer.compile import CompileConfig, CompiledNetwork
+from placer.compile import CompileConfig, CompiledNetwork, write_page
 from placer.fabric import Fabric
 from placer.pipeline import (
     INTERVAL,
@@ -36,7 +36,7 @@ from placer.pipeline import (
     write_simulated,
 )
 from placer.show import picture_bytes, placement_figure
-from placer.show.html import Chapter, Frame, Page, placement_sections
+from placer.show.html import Chapter, Page
 
 C = TypeVar("C", bound=Source)
 R = TypeVar("R", bound=SectionResult)
@@ -77,8 +77,8 @@ class NetworkResult(ABC, Generic[C, R]):
         """Return the call that made it, for its pages."""
 
     @abstractmethod
-    def _page_of(self, section: R, more: Sequence[Chapter] = ()) -> Page:
-        """Return the page of a section, with more chapters at its end."""
+    def _write_page(self, path: Path) -> None:
+        """Write the page, and those of several sections beside it."""
 
     @property
     def name(self) -> str:
@@ -133,18 +133,21 @@ class NetworkResult(ABC, Generic[C, R]):
         """Write a page that opens in a browser, and return its path; pages of several sections go beside it."""
         path = Path(path)
         make_folder(path.parent)
+        self._write_page(path)
+        return path
+
+    def _write_pages(self, path: Path, page_of: Callable[[R, Sequence[Chapter]], Page]) -> None:
+        """Write the page of an only section, or one of all of them and one for each."""
         if len(self.sections) == 1:
             chapters = time_chapters(self.time, self.name)
-            write_atomic(path, self._page_of(self.sections[0], chapters).to_html())
-            return path
+            write_atomic(path, page_of(self.sections[0], chapters).to_html())
+            return
         pages = {}
         for result in self.sections:
             name = result.section.netlist.name
             pages[name] = file_name(f"{path.stem}.{name}.html")
-            write_atomic(path.with_name(pages[name]), self._page_of(result).to_html())
-        total = total_page(self.config, self.time, self.name, pages, self._command)
-        write_atomic(path, total.to_html())
-        return path
+            write_atomic(path.with_name(pages[name]), page_of(result, ()).to_html())
+        write_atomic(path, total_page(self.config, self.time, self.name, pages, self._command).to_html())
 
     def __str__(self) -> str:
         facts = self.facts()
@@ -187,8 +190,8 @@ class Simulation(NetworkResult[SimulateConfig, SimulatedSection]):
     def _command(self) -> str:
         return f'placer.simulate(..., fabric="{self.fabric.name}", seed={self.config.seed})'
 
-    def _page_of(self, section: SimulatedSection, more: Sequence[Chapter] = ()) -> Page:
-        return simulated_page(self.config, section, self._command, more)
+    def _write_page(self, path: Path) -> None:
+        self._write_pages(path, lambda one, more: simulated_page(self.config, one, self._command, more))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -248,8 +251,8 @@ class Placement(NetworkResult[PlaceConfig, PlacedSection]):
         config = self.config
         return f'placer.place(..., fabric="{self.fabric.name}", cost="{config.cost.name}", seed={config.seed})'
 
-    def _page_of(self, section: PlacedSection, more: Sequence[Chapter] = ()) -> Page:
-        return placing_page(self.config, section, self._command, more)
+    def _write_page(self, path: Path) -> None:
+        self._write_pages(path, lambda one, more: placing_page(self.config, one, self._command, more))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -272,7 +275,7 @@ class Compilation(NetworkResult[CompileConfig, SectionResult]):
     def save(self, folder: str | Path) -> Path:
         folder = Path(folder)
         self.compiled.save(folder)
-        self.page(folder / "index.html")
+        self.page(folder / "compiled.html")
         return folder
 
     @property
@@ -280,9 +283,5 @@ class Compilation(NetworkResult[CompileConfig, SectionResult]):
         config = self.config
         return f'placer.compile(..., fabric="{self.fabric.name}", cost="{config.cost.name}", seed={config.seed})'
 
-    def _page_of(self, section: SectionResult, more: Sequence[Chapter] = ()) -> Page:
-        netlist = section.section.netlist
-        frame = Frame("compiled", section.decision)
-        chapters = placement_sections(self.fabric, netlist, section.measurement, [frame])
-        title, subtitle = f"{netlist.name} on {self.fabric.name}", f"Compiled, seed {self.config.seed}"
-        return Page(title, subtitle, self._command, asdict(self.config), [*chapters, *more])
+    def _write_page(self, path: Path) -> None:
+        write_page(self.compiled, path, self._command, asdict(self.config))

@@ -55,7 +55,7 @@ def front_table(found: Exploration) -> Table:
 def _row(one: Explored) -> list[Cell]:
     head: list[Cell] = [one.number, one.point.name, f"{one.area:,.1f}"]
     if one.expected is None:
-        return [*head, f"does not fit: {one.reason}", "", "", "", ""]
+        return [*head, one.reason, "", "", "", ""]
     time, rate = one.time, one.simulated
     if time is None or rate is None:
         return [*head, "not simulated", f"{one.expected:,.1f}", "", "", ""]

@@ -64,7 +64,7 @@ def time_facts(time: NetworkTime) -> dict[str, str]:
     )
     held_up = _congestion(time)
     if held_up:
-        facts["congestion"] = f"at {held_up}"
+        facts["most needed in congestion"] = held_up
     joules = network_joules(time)
     if joules is not None and rate is not None:
         total = sum(joules.values())

@@ -34,10 +34,14 @@ def wake_next(cells, agent, cycle):
 
 
 @inlined
-def wake_now(cells, agent, cycle):
-    """Look at an agent in this cycle, if it can act; only while arrivals are handled."""
-    if cells[agent + at.BUSY_UNTIL] <= cycle:
-        look_now(cells, agent, cycle)
+def wake_now(cells, agent, cycle, is_woken):
+    """Look at an agent in this cycle, if it can act and `is_woken` is 1; only while arrivals are handled. No branch."""
+    queued_for, end = np.int64(cells[agent + at.QUEUED_FOR]), cells[at.NOW_END]
+    is_idle = (cells[agent + at.BUSY_UNTIL] <= cycle) & (queued_for != cycle)
+    is_new = is_woken & (1 if is_idle else 0)
+    cells[end] = agent
+    cells[agent + at.QUEUED_FOR] = cycle if is_new else queued_for
+    cells[at.NOW_END] = end + is_new
 
 
 @inlined
@@ -68,12 +72,12 @@ def wake_later(cells, agent, cycle):
 
 
 @inlined
-def return_credits(cells, sink, number, cycle):
-    """Send `number` credits of a sink back to its source."""
+def return_credits(cells, sink, number, cycle, is_taken):
+    """Send `number` credits of a sink back to its source, if `is_taken` is 1; no branch."""
     arrives = cycle + cells[sink + at.SINK_CREDIT_CYCLES]
     bucket = cells[at.CREDITS] + (arrives & cells[at.TIME_MASK]) * cells[at.CREDITS_STRIDE]
-    place = cells[bucket] + 1
-    cells[bucket] = place + 1
+    place = np.int64(cells[bucket]) + 1
+    cells[bucket] += 2 * is_taken
     cells[bucket + place] = sink
     cells[bucket + place + 1] = number
 
@@ -120,7 +124,7 @@ def finish_sample(cells, unit, cycle):
 @inlined
 def head_bucket(cells, way, cycle):
     """Return the bucket of heads that become visible in a cycle and leave in a way."""
-    row = way * (np.int64(cells[at.LINK_MASK]) + 1) + (cycle & cells[at.LINK_MASK])
+    row = at.NUM_WAYS * (cycle & cells[at.LINK_MASK]) + way
     return np.uint32(cells[at.HEADS] + row * cells[at.HEADS_STRIDE])
 
 
@@ -134,9 +138,8 @@ def _enter_head(cells, fifo, following, cycle, is_entered):
 
 
 @inlined
-def send(cells, node, arrives):
+def send(cells, node, fifo, arrives):
     """Put a vector on the link of a node, into the FIFO behind it."""
-    fifo = cells[node + at.NODE_FIFO]
     following = cells[node + at.NODE_NEXT]
     count = cells[fifo + at.COUNT]
     tail = cells[fifo + at.HEAD] + 2 * np.int64(count)
@@ -176,9 +179,8 @@ def leave(cells, fifo, cycle, unsent):
 
 
 @inlined
-def has_room(cells, node, cycle):
-    """Say whether what is behind the link of a node takes one more vector."""
-    fifo = cells[node + at.NODE_FIFO]
+def has_room(cells, fifo, cycle):
+    """Say whether a FIFO takes one more vector."""
     leaves_now = 1 if cells[fifo + at.UNSENT] == at.NEVER - cycle else 0
     return cells[fifo + at.COUNT] + leaves_now < cells[fifo + at.FIFO_CAPACITY]
 

@@ -111,11 +111,13 @@ def _serve_burst(cells, stream, cycle):
             cells[flow + at.FLOW_SAMPLE] += 1
     else:
         cells[sink + at.SINK_ARRIVED] -= number
-        return_credits(cells, sink, number, cycle)
+        return_credits(cells, sink, number, cycle, 1)
         cells[sink + at.SINK_TOKEN] += number
         if cells[sink + at.SINK_TOKEN] == cells[flow + at.FLOW_TOKENS]:
             cells[sink + at.SINK_TOKEN] = 0
             cells[sink + at.SINK_SAMPLE] += 1
+        left = np.int64(cells[flow + at.FLOW_TOKENS]) - cells[sink + at.SINK_TOKEN]
+        cells[sink + at.SINK_NEEDED] = min(np.int64(cells[at.DRAM_BURST_VECTORS]), left)
     unit = cells[stream + at.STREAM_UNIT]
     slowest = min(slowest_input(cells, unit), slowest_output(cells, unit))
     if slowest > cells[unit + at.UNIT_FREED]:

@@ -67,6 +67,7 @@ def build_machine(
     _fill_fabric(start, fabric, tables)
     if warm is not None:
         warm_up(start, netlist, tables, warm)
+    _fill_needs(start, fabric, netlist, tables)
     if traffic is not None:
         _fill_traffic(start, traffic, tables)
     return Machine(cells=_aligned(end), start=start)
@@ -145,9 +146,11 @@ def _later_shapes(
         "meshes": (used_links + 1, 1, at.MESHES),
         "ejects": (used_links + 1, 1, at.EJECTS),
         "alone": (used_fifos + 1, 1, at.ALONE),
+        "granting": (max(used_links, used_fifos) + 1, 1, at.GRANTING),
+        "choosing": (used_links + 1, 1, at.CHOOSING),
         "leaving": (num_flows, 1, at.LEAVING),
-        "now": (num_agents, 1, at.NOW),
-        "next": (num_agents, 1, at.NEXT),
+        "now": (num_agents + 1, 1, at.NOW),
+        "next": (num_agents + 1, 1, at.NEXT),
         "finishes": (num_units, max_samples),  # finish cycles of a unit
         "link_of": (topology.num_links, 1, at.LINK_OF),
         "fifo_of": (num_fifos, 1, at.FIFO_OF),
@@ -161,7 +164,7 @@ def _later_shapes(
         # Buckets of the calendar.
         "heads": (at.NUM_WAYS * link_buckets, 2 + used_fifos, at.HEADS, at.NONE, at.HEADS_STRIDE),
         "ejected": (link_buckets, 1 + num_eject, at.EJECTED, at.NONE, at.EJECTED_STRIDE),
-        "credits": (buckets, 1 + 2 * num_sinks, at.CREDITS, at.NONE, at.CREDITS_STRIDE),
+        "credits": (buckets, 3 + 2 * num_sinks, at.CREDITS, at.NONE, at.CREDITS_STRIDE),
         "wakes": (buckets, 1 + num_agents + num_flows, at.WAKES, at.NONE, at.WAKES_STRIDE),
     }
 
@@ -169,7 +172,7 @@ def _later_shapes(
 def _arena_cells(fabric: Fabric, max_nodes: int, used_links: int, used_fifos: int) -> int:
     """Return the cells that nodes, links and FIFOs need at most, with gaps up to the next line."""
     gaps = 2 * at.LINE
-    links = (at.LINK_REQUESTS + gaps) * used_links + 2 * max_nodes
+    links = (at.LINK_REQUESTS + gaps) * used_links + at.REQUEST_SIZE * max_nodes
     fifos = (at.FIFO_RING + 2 * _max_capacity(fabric) + gaps) * used_fifos
     return links + fifos + at.LINE + at.NODE_SIZE * max_nodes
 
@@ -317,6 +320,24 @@ def _fill_sinks(cells: Cells, fabric: Fabric, netlist: Netlist, t: Tables) -> No
         at.SINK_CREDITS: [window_vectors(fabric, netlist.units[unit].kind) for _, unit in sinks],
     }
     t["sinks"].fill(cells, fields)
+
+
+def _fill_needs(cells: Cells, fabric: Fabric, netlist: Netlist, t: Tables) -> None:
+    """Set the vectors that every sink waits for, and count at compute units the inputs that lack some."""
+    sinks = t["sinks"].handles
+    targets = np.array([unit for _, unit in sinks_of(netlist)], np.int64)
+    kinds = np.array([unit.kind for unit in netlist.units])[targets]
+    units, tokens = t["units"].handles[targets], cells[sinks + at.SINK_TOKENS].astype(np.int64)
+    takes_one = cells[sinks + at.SINK_REST] < tokens
+    at_start = np.where(cells[units + at.UNIT_FIRING] == 0, cells[sinks + at.SINK_START], 0)
+    burst = np.minimum(fabric.dram.burst_vectors, tokens - cells[sinks + at.SINK_TOKEN])
+    needed = np.select(
+        [kinds == SiteKind.COMPUTE, kinds == SiteKind.PORT], [np.maximum(takes_one, at_start), burst], default=1
+    )
+    cells[sinks + at.SINK_NEEDED] = needed
+    cells[sinks + at.SINK_IS_COUNTED] = kinds == SiteKind.COMPUTE
+    lacks = (kinds == SiteKind.COMPUTE) & (cells[sinks + at.SINK_ARRIVED] < needed)
+    np.add.at(cells, units[lacks] + at.MISSING, np.uint32(1))
 
 
 def _fill_streams(cells: Cells, netlist: Netlist, t: Tables) -> None:

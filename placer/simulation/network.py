@@ -26,35 +26,39 @@ LAST_TURN = np.uint64((1 << 64) - 1)  # round robin: after any flow
 def _add_request(cells, link, node, source):
     """Ask for the link of a node, for the head of a flow or FIFO; returns 1 if it is the first."""
     num = cells[link + at.LINK_NUM_REQUESTS]
-    place = link + 2 * np.int64(num) + at.LINK_REQUESTS
-    cells[place] = node
-    cells[place + 1] = source
+    place = link + at.REQUEST_SIZE * np.int64(num) + at.LINK_REQUESTS
+    cells[place + at.REQUEST_NODE] = node
+    cells[place + at.REQUEST_SOURCE] = source
+    cells[place + at.REQUEST_FIFO] = cells[node + at.NODE_FIFO]
     cells[link + at.LINK_NUM_REQUESTS] = num + 1
     return np.uint32(1 if num == 0 else 0)
 
 
 @inlined
-def _request(cells, node, source):
-    """Ask for a mesh or eject link; it is written behind both lists, and counts where it belongs."""
+def _request(cells, node, source, meshes_end, ejects_end):
+    """Ask for a mesh or eject link; returns the ends of both lists.
+
+    It is written behind both and counts where it belongs.
+    """
     link = cells[node + at.NODE_LINK]
     is_new = _add_request(cells, link, node, source)
     is_eject = cells[link + at.LINK_IS_EJECT]
-    meshes_end, ejects_end = cells[at.MESHES_END], cells[at.EJECTS_END]
     cells[meshes_end] = link
     cells[ejects_end] = link
-    cells[at.MESHES_END] = meshes_end + (is_new & ~is_eject)
-    cells[at.EJECTS_END] = ejects_end + (is_new & is_eject)
+    return np.uint32(meshes_end + (is_new & ~is_eject)), np.uint32(ejects_end + (is_new & is_eject))
 
 
 @internal
 def _request_single_heads(cells, cycle):
     """Ask for the link over which heads of FIFOs must be sent that become visible now and do not fork."""
     bucket = head_bucket(cells, at.ONE_WAY, cycle)
+    meshes_end, ejects_end = cells[at.MESHES_END], cells[at.EJECTS_END]
     for k in range(bucket + 1, bucket + 1 + np.int64(cells[bucket])):
         fifo = cells[k]
         node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
-        _request(cells, node, fifo)
+        meshes_end, ejects_end = _request(cells, node, fifo, meshes_end, ejects_end)
         cells[fifo + at.UNSENT] = 1
+    cells[at.MESHES_END], cells[at.EJECTS_END] = meshes_end, ejects_end
     cells[bucket] = 0
 
 
@@ -65,6 +69,7 @@ def _request_forked_heads(cells, cycle):
     Copies for an eject link that never has more requests than it grants are sent at once.
     """
     bucket = head_bucket(cells, at.FORKED_WAY, cycle)
+    meshes_end, ejects_end = cells[at.MESHES_END], cells[at.EJECTS_END]
     ejected = np.int64(0)
     for k in range(bucket + 1, bucket + 1 + np.int64(cells[bucket])):
         fifo = cells[k]
@@ -78,12 +83,13 @@ def _request_forked_heads(cells, cycle):
                 eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
                 ejected += 1
             else:
-                _request(cells, node, fifo)
+                meshes_end, ejects_end = _request(cells, node, fifo, meshes_end, ejects_end)
                 copies = np.uint32(copies + 1)
             if key & at.IS_LAST:
                 break
             node = np.uint32(node + at.NODE_SIZE)
         leave(cells, fifo, cycle, copies)
+    cells[at.MESHES_END], cells[at.EJECTS_END] = meshes_end, ejects_end
     cells[bucket] = 0
     _count_hops(cells, ejected)
 
@@ -111,36 +117,35 @@ def _eject_heads(cells, cycle):
 
 
 @inlined
-def _pass_alone(cells, fifo, cycle):
-    """Send the head of the only FIFO that uses a mesh link if there is room; returns 1 if not."""
-    node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
-    if not has_room(cells, node, cycle):
-        return 1
-    link = cells[node + at.NODE_LINK]
-    cells[link + at.LINK_VECTORS] += 1
-    send(cells, node, cycle + cells[link + at.LINK_CYCLES])
-    leave(cells, fifo, cycle, np.uint32(0))
-    return 0
+def _sort_alone(cells, first, end, passing, waiting, cycle):
+    """Share out FIFOs that no other competes with: returns the ends of those with room and those without."""
+    for k in range(first, end):
+        fifo = cells[k]
+        node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
+        is_room = 1 if has_room(cells, cells[node + at.NODE_FIFO], cycle) else 0
+        cells[passing] = cells[waiting] = fifo
+        passing, waiting = np.uint32(passing + is_room), np.uint32(waiting + 1 - is_room)
+    return passing, waiting
 
 
 @internal
 def _pass_heads(cells, cycle):
     """Send heads that no other can compete with, those that wait for room and those visible now."""
-    waiting = cells[at.ALONE]
-    before = np.int64(cells[at.ALONE_END]) - waiting
-    for k in range(waiting, waiting + before):
-        fifo = cells[k]
-        cells[waiting] = fifo
-        waiting = np.uint32(waiting + _pass_alone(cells, fifo, cycle))
+    first, alone = cells[at.GRANTING], cells[at.ALONE]
+    passing, waiting = _sort_alone(cells, alone, cells[at.ALONE_END], first, alone, cycle)
     bucket = head_bucket(cells, at.ALONE_WAY, cycle)
-    number = np.int64(cells[bucket])
-    for k in range(bucket + 1, bucket + 1 + number):
-        fifo = cells[k]
-        cells[waiting] = fifo
-        waiting = np.uint32(waiting + _pass_alone(cells, fifo, cycle))
+    new = np.uint32(bucket + 1)
+    passing, waiting = _sort_alone(cells, new, np.uint32(new + cells[bucket]), passing, waiting, cycle)
     cells[bucket] = 0
     cells[at.ALONE_END] = waiting
-    _count_hops(cells, before + number - (np.int64(waiting) - cells[at.ALONE]))
+    for k in range(first, passing):
+        fifo = cells[k]
+        node = cells[fifo + at.FIFO_RING + np.int64(cells[fifo + at.HEAD])] & ~at.WAY_MASK
+        link = cells[node + at.NODE_LINK]
+        cells[link + at.LINK_VECTORS] += 1
+        send(cells, node, cells[node + at.NODE_FIFO], cycle + cells[link + at.LINK_CYCLES])
+        leave(cells, fifo, cycle, np.uint32(0))
+    _count_hops(cells, np.int64(passing) - first)
 
 
 @internal
@@ -195,13 +200,21 @@ def arrivals(cells, cycle):
 def _take_vector(cells, target, cycle):
     """Put a vector into the input queue of a sink, or of all sinks of a list."""
     if target < cells[at.SINKS_END]:
-        cells[target + at.SINK_ARRIVED] += 1
-        wake_now(cells, cells[target + at.SINK_AGENT], cycle)
+        _fill_input(cells, target, cycle)
         return
     for k in range(target + 1, target + 1 + cells[target]):
-        sink = cells[k]
-        cells[sink + at.SINK_ARRIVED] += 1
-        wake_now(cells, cells[sink + at.SINK_AGENT], cycle)
+        _fill_input(cells, cells[k], cycle)
+
+
+@inlined
+def _fill_input(cells, sink, cycle):
+    """Put a vector into an input queue; its agent is woken if this is all that it has waited for. No branch."""
+    arrived, agent = cells[sink + at.SINK_ARRIVED] + 1, cells[sink + at.SINK_AGENT]
+    cells[sink + at.SINK_ARRIVED] = arrived
+    is_enough = 1 if arrived == cells[sink + at.SINK_NEEDED] else 0
+    missing = np.int64(cells[agent + at.MISSING]) - (is_enough & cells[sink + at.SINK_IS_COUNTED])
+    cells[agent + at.MISSING] = missing
+    wake_now(cells, agent, cycle, is_enough & (1 if missing == 0 else 0))
 
 
 @inlined
@@ -222,115 +235,119 @@ def _choose(cells, link, num, cycle):
     """
     first, after = link + at.LINK_REQUESTS, cells[link + at.LINK_AFTER]
     chosen, best = np.uint32(at.NONE), LAST_TURN
-    for k in range(first, first + 2 * np.int64(num), 2):
-        node = cells[k]
-        turn = cells[node + at.NODE_KEY] - after
-        turn = turn if has_room(cells, node, cycle) else LAST_TURN
+    for k in range(first, first + at.REQUEST_SIZE * np.int64(num), at.REQUEST_SIZE):
+        turn = cells[cells[k + at.REQUEST_NODE] + at.NODE_KEY] - after
+        turn = turn if has_room(cells, cells[k + at.REQUEST_FIFO], cycle) else LAST_TURN
         chosen = np.uint32(k) if turn < best else chosen
         best = min(turn, best)
     return chosen
 
 
 @inlined
-def _take_request(cells, link, place, num):
-    """Take a granted request off the list of its link."""
-    key = cells[cells[place] + at.NODE_KEY]
-    last = link + at.LINK_REQUESTS + 2 * np.int64(num - 1)
-    cells[place], cells[place + 1] = cells[last], cells[last + 1]
-    cells[link + at.LINK_NUM_REQUESTS] = num - 1
-    cells[link + at.LINK_AFTER] = key + at.KEY_STEP
+def _close_gap(cells, link, place, last):
+    """Put the last request of a link, which has this number, in the place of a granted one."""
+    end = link + at.LINK_REQUESTS + at.REQUEST_SIZE * last
+    for k in range(at.REQUEST_SIZE):
+        cells[place + k] = cells[end + k]
 
 
 @inlined
-def _grant_mesh(cells, link, place, num, cycle):
+def _grant_mesh(cells, link, node, source, fifo, cycle):
     """Send the head of a FIFO over a mesh link."""
-    node, fifo = cells[place], cells[place + 1]
-    _take_request(cells, link, place, num)
-    send(cells, node, cycle + cells[link + at.LINK_CYCLES])
-    leave(cells, fifo, cycle, np.uint32(cells[fifo + at.UNSENT] - 1))
+    send(cells, node, fifo, cycle + cells[link + at.LINK_CYCLES])
+    leave(cells, source, cycle, np.uint32(cells[source + at.UNSENT] - 1))
 
 
 @inlined
-def _grant_inject(cells, link, place, num, cycle):
+def _grant_inject(cells, link, node, source, fifo, cycle):
     """Send the head of an output queue over an inject link; it leaves at the end of the cycle."""
-    node, end = cells[place], cells[at.LEAVING_END]
-    cells[end] = cells[place + 1]
+    end = cells[at.LEAVING_END]
+    cells[end] = source
     cells[at.LEAVING_END] = end + 1
-    _take_request(cells, link, place, num)
-    send(cells, node, cycle + cells[link + at.LINK_CYCLES])
+    send(cells, node, fifo, cycle + cells[link + at.LINK_CYCLES])
 
 
 @inlined
-def _serve(cells, link, grant, cycle):
-    """Grant requests of an inject or mesh link."""
-    num = cells[link + at.LINK_NUM_REQUESTS]
-    if num == 1:  # most often; `_choose` would find the same
-        place = np.uint32(link + at.LINK_REQUESTS)
-        if has_room(cells, cells[place], cycle):
-            grant(cells, link, place, num, cycle)
-        return
-    for _ in range(min(num, cells[link + at.LINK_WIDTH])):
+def _grant_eject(cells, link, node, source, fifo, cycle):
+    """Send the head of a FIFO over an eject link."""
+    eject(cells, node, cycle + cells[link + at.LINK_CYCLES])
+    leave(cells, source, cycle, np.uint32(cells[source + at.UNSENT] - 1))
+
+
+@inlined
+def _sort_links(cells, first, cycle):
+    """Share out the links of a list: returns the ends of those that grant at once, have to choose, and must wait.
+
+    Whether there is room depends on nothing that other links do in this cycle, so it is asked before
+    anything moves, without a branch: the loops that follow do the same for all of their links.
+    """
+    granting, choosing, waiting = cells[at.GRANTING], cells[at.CHOOSING], cells[first]
+    for k in range(cells[first], cells[first + 1]):
+        link = cells[k]
+        is_single = 1 if cells[link + at.LINK_NUM_REQUESTS] == 1 else 0
+        is_room = 1 if has_room(cells, cells[link + at.LINK_REQUESTS + at.REQUEST_FIFO], cycle) else 0
+        cells[granting] = cells[choosing] = cells[waiting] = link
+        granting = np.uint32(granting + (is_single & is_room))
+        choosing = np.uint32(choosing + (1 - is_single))
+        waiting = np.uint32(waiting + (is_single & (1 - is_room)))
+    return granting, choosing, waiting
+
+
+@inlined
+def _choose_grants(cells, link, grant, cycle):
+    """Grant requests of a link that has several; returns the number of those that still wait."""
+    num = np.int64(cells[link + at.LINK_NUM_REQUESTS])
+    for _ in range(min(num, np.int64(cells[link + at.LINK_WIDTH]))):
         place = _choose(cells, link, num, cycle)
         if place == at.NONE:
             break
-        grant(cells, link, place, num, cycle)
-        num = np.uint32(num - 1)
+        node, source, fifo = cells[place], cells[place + 1], cells[place + 2]
+        num -= 1
+        _close_gap(cells, link, place, num)
+        cells[link + at.LINK_AFTER] = cells[node + at.NODE_KEY] + at.KEY_STEP
+        grant(cells, link, node, source, fifo, cycle)
+    return num
 
 
 @inlined
-def _serve_inject(cells, link, cycle):
-    _serve(cells, link, _grant_inject, cycle)
-
-
-@inlined
-def _serve_mesh(cells, link, cycle):
-    _serve(cells, link, _grant_mesh, cycle)
-
-
-@inlined
-def _serve_eject(cells, link, cycle):
-    """Grant requests of an eject link, behind which there is always room."""
-    num = cells[link + at.LINK_NUM_REQUESTS]
-    arrives = cycle + cells[link + at.LINK_CYCLES]
-    for _ in range(min(num, cells[link + at.LINK_WIDTH])):
-        place = np.uint32(link + at.LINK_REQUESTS) if num == 1 else _choose(cells, link, num, cycle)
-        node, fifo = cells[place], cells[place + 1]
-        _take_request(cells, link, place, num)
-        eject(cells, node, arrives)
-        leave(cells, fifo, cycle, np.uint32(cells[fifo + at.UNSENT] - 1))
-        num = np.uint32(num - 1)
-
-
-@inlined
-def _serve_list(cells, first, serve, cycle):
+def _serve_list(cells, first, grant, cycle):
     """Let the active links of a list (header fields: start, end) grant; keep those with requests."""
-    kept, hops = cells[first], np.int64(0)
-    for k in range(cells[first], cells[first + 1]):
+    granting, choosing, waiting = _sort_links(cells, first, cycle)
+    hops = np.int64(granting) - cells[at.GRANTING]
+    for k in range(cells[at.GRANTING], granting):
+        link = cells[k]
+        place = np.uint32(link + at.LINK_REQUESTS)
+        node = cells[place]
+        cells[link + at.LINK_NUM_REQUESTS] = 0
+        cells[link + at.LINK_VECTORS] += 1
+        cells[link + at.LINK_AFTER] = cells[node + at.NODE_KEY] + at.KEY_STEP
+        grant(cells, link, node, cells[place + 1], cells[place + 2], cycle)
+    for k in range(cells[at.CHOOSING], choosing):
         link = cells[k]
         before = np.int64(cells[link + at.LINK_NUM_REQUESTS])
-        serve(cells, link, cycle)
-        waiting = cells[link + at.LINK_NUM_REQUESTS]
-        hops += before - waiting
-        cells[link + at.LINK_VECTORS] += before - waiting
-        cells[kept] = link
-        kept = np.uint32(kept + (1 if waiting else 0))
-    cells[first + 1] = kept
+        left = _choose_grants(cells, link, grant, cycle)
+        cells[link + at.LINK_NUM_REQUESTS] = left
+        cells[link + at.LINK_VECTORS] += before - left
+        hops += before - left
+        cells[waiting] = link
+        waiting = np.uint32(waiting + (1 if left else 0))
+    cells[first + 1] = waiting
     _count_hops(cells, hops)
 
 
 @internal
 def _serve_injects(cells, cycle):
-    _serve_list(cells, at.INJECTS, _serve_inject, cycle)
+    _serve_list(cells, at.INJECTS, _grant_inject, cycle)
 
 
 @internal
 def _serve_meshes(cells, cycle):
-    _serve_list(cells, at.MESHES, _serve_mesh, cycle)
+    _serve_list(cells, at.MESHES, _grant_mesh, cycle)
 
 
 @internal
 def _serve_ejects(cells, cycle):
-    _serve_list(cells, at.EJECTS, _serve_eject, cycle)
+    _serve_list(cells, at.EJECTS, _grant_eject, cycle)
 
 
 @internal
@@ -368,7 +385,9 @@ def _leave_queue(cells, flow, cycle):
         cells[sink + at.SINK_CREDITS] = credits
         if credits == 0:
             cells[flow + at.FLOW_SINKS_WITHOUT_CREDIT] += 1
-    wake_next(cells, cells[flow + at.FLOW_AGENT], cycle)
+    agent = cells[flow + at.FLOW_AGENT]
+    if cells[agent + at.MISSING] == 0:
+        wake_next(cells, agent, cycle)
     if cells[flow + at.COUNT] > 0:
         ready = cells[cells[flow + at.HEAD]]
         if ready > cycle + 1:

@@ -53,6 +53,7 @@ LINE = 16  # cells of a cache line
     NUM_FINISHERS,  # list: units that have finished a sample
     INJECTS, INJECTS_END, MESHES, MESHES_END, EJECTS, EJECTS_END,  # lists: links with requests
     ALONE, ALONE_END,  # list: FIFOs whose head waits for room behind a link that only they use
+    GRANTING, CHOOSING,  # lists, scratch: links or FIFOs sorted by what they do in this cycle
     LEAVING, LEAVING_END,  # list: flows whose head has been sent in this cycle
     NOW, NOW_END,  # list: agents to look at in this cycle
     NEXT, NEXT_END,  # list: agents to look at in the next cycle
@@ -77,7 +78,7 @@ LINE = 16  # cells of a cache line
     WAIT_CYCLES,
     NUM_DONE,  # processors that have come to the end of their script
     HEADER_END,
-) = range(1, 82)  # fmt: skip
+) = range(1, 84)  # fmt: skip
 
 # What can be woken begins with its kind; flows are known by their handle.
 KIND = 0
@@ -85,6 +86,7 @@ COMPUTE_UNIT, OTHER_UNIT, MEMORY_SITE, OTHER_SITE, DRAM_AGENT, BANK, PROCESSOR =
 QUEUED_FOR = 1  # agent: last cycle in whose agent list it stands
 BUSY_UNTIL = 2  # compute unit: cycle of its next start, for which a timer is set; else 0
 WAKE_AT = 3  # agent and flow: last cycle it was entered for
+MISSING = 4  # compute unit: inputs without the vectors that its next firing needs; other agents: 0
 DRAM_SIZE = LINE
 
 # What a link takes vectors from, a flow (its output queue) or a FIFO, begins like this.
@@ -113,10 +115,10 @@ UNSENT = 2  # copies of the head that wait for a link; FIFO: NEVER - cycle once 
     UNIT_WRITTEN,  # samples
     UNIT_FREED,  # samples
     UNIT_FINISHED,  # samples
-    UNIT_COULD_ACT,  # scratch of a step
     UNIT_TIME_SINCE,  # cycle
     UNIT_TIME,  # four cells: cycles by UnitTime
-) = range(4, 29)  # fmt: skip
+) = range(5, 29)  # fmt: skip
+UNIT_COULD_ACT = MISSING  # buffer or port, scratch of a step
 UNIT_SIZE = 2 * LINE
 
 (
@@ -149,11 +151,13 @@ FLOW_SIZE = 2 * LINE
     SINK_CREDITS,
     SINK_START,  # compute target: vectors that must be there when a sample starts
     SINK_ARRIVED,  # vectors in the input queue
+    SINK_NEEDED,  # vectors in the input queue with which the target has something to do
+    SINK_IS_COUNTED,  # 1 for a compute target: its MISSING counts this input while vectors lack
     SINK_REST,  # compute target: -tokens * firings done, modulo firings
     SINK_SAMPLE,  # memory or port target: sample that is being written
     SINK_TOKEN,
     SINK_GATE,  # replay: gate of the bank that it is written to
-) = range(12)
+) = range(14)
 SINK_SIZE = LINE
 
 (
@@ -164,7 +168,7 @@ SINK_SIZE = LINE
     SITE_READ_HOLDER,  # unit that holds the read port
     SITE_READ_AFTER,  # the flow after the last winner
     SITE_WRITE_AFTER,
-) = range(4, 14)  # fmt: skip
+) = range(5, 15)  # fmt: skip
 SITE_SIZE = LINE
 
 (
@@ -185,7 +189,7 @@ SITE_SIZE = LINE
     BANK_SINCE,  # cycle up to which the credit is counted
     BANK_TURN,  # number of the gate that is read first
     BANK_SIZE,
-) = range(4, 13)  # fmt: skip
+) = range(5, 14)  # fmt: skip
 
 (
     GATE_BANK,
@@ -220,8 +224,15 @@ MARK, WAIT = range(2)
     LINK_WIDTH,
     LINK_CYCLES,
     LINK_IS_EJECT,
-    LINK_REQUESTS,  # to the end, in no order, pairs: node that asks, flow or FIFO its vector is in
+    LINK_REQUESTS,  # to the end, in no order
 ) = range(7)
+
+(
+    REQUEST_NODE,  # that asks for the link
+    REQUEST_SOURCE,  # flow or FIFO that its vector is in
+    REQUEST_FIFO,  # where it goes
+    REQUEST_SIZE,
+) = range(4)
 
 FIFO_CAPACITY = 3
 FIFO_RING = 4  # to the end, pairs: node where the vector goes next, cycle it becomes visible

@@ -145,7 +145,7 @@ def _write_reads(cells, processor, budget, cycle):
 @inlined
 def _write_vector(cells, processor, sink, cycle):
     cells[sink + at.SINK_ARRIVED] -= 1
-    return_credits(cells, sink, 1, cycle)
+    return_credits(cells, sink, 1, cycle, 1)
     cells[sink + at.SINK_TOKEN] += 1
     if cells[sink + at.SINK_TOKEN] == cells[sink + at.SINK_TOKENS]:
         cells[processor + at.PROCESSOR_OPEN] -= 1

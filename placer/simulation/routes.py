@@ -109,7 +109,7 @@ def _place_links(cells, unused):
         if k < num_mesh or k >= first_eject:
             requests = min(requests, np.int64(cells[at.MAX_HEADS]))
         cycles = np.int64(cells[cells[at.LATENCIES] + k])
-        link, unused = _place_record(cells, at.LINK_REQUESTS + 2 * requests, unused)
+        link, unused = _place_record(cells, at.LINK_REQUESTS + at.REQUEST_SIZE * requests, unused)
         cells[link_of + k] = link
         cells[link + at.LINK_WIDTH] = cells[cells[at.WIDTHS] + k]
         cells[link + at.LINK_CYCLES] = cycles

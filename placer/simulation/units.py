@@ -39,14 +39,8 @@ def _num_outputs(cells, flow, releases):
 @inlined
 def _missing(cells, unit, is_release, releases):
     """Return STARVED, BLOCKED, or BUSY when nothing is missing for the next firing."""
-    is_start = cells[unit + at.UNIT_FIRING] == 0
-    for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
-        sink = cells[k]
-        takes_one = cells[sink + at.SINK_REST] < cells[sink + at.SINK_TOKENS]
-        if takes_one and cells[sink + at.SINK_ARRIVED] == 0:
-            return STARVED
-        if is_start and cells[sink + at.SINK_ARRIVED] < cells[sink + at.SINK_START]:
-            return STARVED
+    if cells[unit + at.MISSING] != 0:
+        return STARVED
     if is_release:
         for k in range(cells[unit + at.UNIT_OUT], cells[unit + at.UNIT_OUT_END]):
             flow = cells[k]
@@ -73,7 +67,6 @@ def compute_step(cells, unit, cycle):
         return
 
     cells[at.NUM_ACTED] += 1
-    _take_inputs(cells, unit, firings, cycle)
     if is_release:
         release_rest -= firings
         _put_outputs(cells, unit, releases, cycle)
@@ -83,6 +76,7 @@ def compute_step(cells, unit, cycle):
         firing = 0
         finish_sample(cells, unit, cycle)
     cells[unit + at.UNIT_FIRING] = firing
+    _take_inputs(cells, unit, firings, firing == 0, cycle)
     interval = _next_interval(cells, unit, firings)
     cells[unit + at.BUSY_UNTIL] = cycle + interval
     if interval == 1:
@@ -92,15 +86,27 @@ def compute_step(cells, unit, cycle):
 
 
 @inlined
-def _take_inputs(cells, unit, firings, cycle):
+def _take_inputs(cells, unit, firings, is_start, cycle):
+    """Take what a firing takes, and count the inputs that lack vectors for the next one, which may start a sample.
+
+    There is no branch, since inputs with fewer vectors than firings give them at odd times.
+    """
+    missing = 0
     for k in range(cells[unit + at.UNIT_IN], cells[unit + at.UNIT_IN_END]):
         sink = cells[k]
-        rest = np.int64(cells[sink + at.SINK_REST]) - cells[sink + at.SINK_TOKENS]
-        if rest < 0:
-            rest += firings
-            cells[sink + at.SINK_ARRIVED] -= 1
-            return_credits(cells, sink, 1, cycle)
+        tokens = np.int64(cells[sink + at.SINK_TOKENS])
+        rest = cells[sink + at.SINK_REST] - tokens
+        takes = 1 if rest < 0 else 0
+        rest += firings if takes else 0
         cells[sink + at.SINK_REST] = rest
+        arrived = np.int64(cells[sink + at.SINK_ARRIVED]) - takes
+        cells[sink + at.SINK_ARRIVED] = arrived
+        return_credits(cells, sink, 1, cycle, takes)
+        needed = 1 if rest < tokens else 0
+        needed = max(needed, np.int64(cells[sink + at.SINK_START])) if is_start else needed
+        cells[sink + at.SINK_NEEDED] = needed
+        missing += 1 if arrived < needed else 0
+    cells[unit + at.MISSING] = missing
 
 
 @inlined
@@ -202,7 +208,7 @@ def _account_buffers(cells, site, sink, flow, is_held, cycle):
 @inlined
 def _write_vector(cells, sink, cycle):
     cells[sink + at.SINK_ARRIVED] -= 1
-    return_credits(cells, sink, 1, cycle)
+    return_credits(cells, sink, 1, cycle, 1)
     token = cells[sink + at.SINK_TOKEN] + 1
     if token < cells[sink + at.SINK_TOKENS]:
         cells[sink + at.SINK_TOKEN] = token

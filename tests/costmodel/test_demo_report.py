@@ -26,9 +26,12 @@ JUDGED = """test set,method,netlists,RE,Spearman per graph,best decile,top-1 reg
 demo,boosting,8,0.2,0.8,0.5,0.02
 demo,model,8,0.1,0.9,0.6,0.01
 """
-SECTION = {
-    "netlist": "encoder", "start": {"throughput": 0.3}, "search_seconds": 9.96,
-    "result": {"throughput": 0.7, "predicted_throughput": 0.75},
+COMPILED = {
+    "cycles_per_input": 1000.0, "seconds": 19.6, "history": [{"cycles_per_input": 1250.0}],
+    "sections": [
+        {"netlist": "encoder", "repeats": 2, "bound_cycles": 70, "cycles_per_sample": 100.0, "predicted_cycles": 80.0},
+        {"netlist": "tail", "repeats": 1, "bound_cycles": 70, "cycles_per_sample": 100.0, "predicted_cycles": None},
+    ],
 }  # fmt: skip
 
 
@@ -41,8 +44,7 @@ def test_the_page_tells_what_was_judged_and_compared(tmp_path: Path) -> None:
     metrics = {"validation": {"relative_error": 0.1, "spearman": 0.5}}
     (tmp_path / "model/metrics.json").write_text(json.dumps(metrics))
     (tmp_path / "judge/decisions.csv").write_text(JUDGED)
-    result = {"sections": [SECTION], "cycles_per_input": 1234.4}
-    (tmp_path / "network/result.small.json").write_text(json.dumps(result))
+    (tmp_path / "network/compiled.json").write_text(json.dumps(COMPILED))
     (tmp_path / "compare/placements.csv").write_text(PLACEMENTS)
     (tmp_path / "network/block.html").touch()
     text = report(tmp_path)
@@ -51,7 +53,9 @@ def test_the_page_tells_what_was_judged_and_compared(tmp_path: Path) -> None:
     assert "| the expert's rules, tuned, with restarts | 0.600 | 0.600 | 3.0 |" in text
     assert "| **the learned model in the box** | 0.900 | 0.900 | 3.1 |" in text
     assert "What the model itself adds is +12.5% over the same search" in text
-    assert "| encoder | 0.300 | 0.700 | 0.750 | 10.0 |" in text
+    assert "| encoder | 2 | 0.700 | 0.875 |" in text
+    assert "| tail | 1 | 0.700 | - |" in text
+    assert "take 1,250 cycles per input, the best that was found in 20 s takes 1,000: 1.25 times as fast." in text
     with pytest.raises(SystemExit) as stop:
         run_command(main, "demo_report", [f"folder={tmp_path}"])
     assert stop.value.code == 0

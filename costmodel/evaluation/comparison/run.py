@@ -12,6 +12,7 @@ import pandas as pd
 
 from costmodel.evaluation.comparison.cases import Case
 from costmodel.evaluation.comparison.methods import Placed, PlacingMethod, place
+from costmodel.model import SHIPPED, shipped_file
 from placer.base import InputError, source_key
 from placer.base.workers import Workers, digest_of, file_digest, run_jobs
 
@@ -120,7 +121,7 @@ def _file_hashes(options: dict[str, Any]) -> dict[str, str]:
         for path in value if isinstance(value, list | tuple) else [value]:
             if isinstance(path, Path) and ":" not in str(path):
                 try:
-                    hashes[str(path)] = file_digest(path)
+                    hashes[str(path)] = file_digest(shipped_file() if str(path) == SHIPPED else path)
                 except InputError as error:
                     raise InputError(f"{name}: {error}") from error
     return hashes

@@ -12,7 +12,6 @@ import json
 import logging
 import math
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,8 +67,9 @@ class Tracker:
 
         def log(client: MlflowClient) -> None:
             from mlflow.entities import Metric
+            from mlflow.utils.time import get_current_time_millis
 
-            now = round(1000 * time.time())
+            now = get_current_time_millis()  # type: ignore[no-untyped-call]
             found = {name: value for name, value in metrics.items() if math.isfinite(value)}
             client.log_batch(self._run_id, [Metric(name, value, now, step) for name, value in found.items()])
 

@@ -30,6 +30,8 @@ Shapes = tuple[Shape, ...]
 TOLERANCE = 1e-4  # largest difference over largest value; networks compute in float32
 MAX_CHECKED_WEIGHTS = 2**27  # numbers; more would need gigabytes in float64
 MAX_CHECKED_TENSORS = 2**28  # numbers in all tensors of the graph together
+# A small file must not cost gigabytes: more than this is checked only up to so many numbers per weight.
+FREE_CHECKED_TENSORS, CHECKED_PER_WEIGHT = 2**27, 4
 MAX_INPUTS = 64
 MAX_DIMENSION = 2**24  # of an input; more is a typing error or a damaged file
 
@@ -155,7 +157,8 @@ class ImportedNetwork:
         """
         weights = sum(array.size for array in self.weights.values())
         tensors = repeated + sum(tensor.elements for tensor in self.graph.tensors.values())
-        is_small = weights <= MAX_CHECKED_WEIGHTS and tensors <= MAX_CHECKED_TENSORS
+        most = min(MAX_CHECKED_TENSORS, max(FREE_CHECKED_TENSORS, CHECKED_PER_WEIGHT * weights))
+        is_small = weights <= MAX_CHECKED_WEIGHTS and tensors <= most
         if not is_small:
             log.warning(
                 "%s: %d weights are too many to check the import, or %d numbers in tensors",

@@ -118,8 +118,8 @@ def _node(line: str) -> Kernel | Port:
     if not _NAME.fullmatch(name):
         raise InputError(f"node {node_id}: name {name!r} is empty or has blanks, =, : or brackets")
     if kind in PORT_TYPES:
-        shape = tuple(int(size) for size in re.findall(r"\d+", fields.get("n", "")))
-        return Port(node_id, name, kind, shape)
+        sizes = re.findall(r"\d+", fields.get("n", ""))
+        return Port(node_id, name, kind, tuple(_size(f"{kind}[{node_id}]", {"n": size}, "n") for size in sizes))
     if kind not in KERNEL_TYPES:
         allowed = ", ".join((*KERNEL_TYPES, *PORT_TYPES))
         raise InputError(f"node {node_id}: unknown type {kind!r}; allowed: {allowed}")
@@ -147,7 +147,7 @@ def _size(where: str, fields: dict[str, str], key: str) -> int:
         raise InputError(f"{where}: {key}= is missing")
     text = fields[key]
     if not text.isdecimal() or len(text) > 6 or int(text) == 0:
-        raise InputError(f"{where}: {key}={text!r}; must be a whole number from 1 to 999999")
+        raise InputError(f"{where}: {key}={text!r:.40}; must be a whole number from 1 to 999999")
     return int(text)
 
 
@@ -197,13 +197,14 @@ def _warn_of_parts(name: str, kernels: list[Kernel], edges: list[tuple[int, int]
     """Tell of kernels that no edge connects: such a graph can be mapped, but is rarely meant."""
     graph: networkx.Graph[int] = networkx.Graph(edges)
     graph.add_nodes_from(range(len(kernels)))
-    parts = [set(part) for part in networkx.connected_components(graph)]
+    parts: list[set[int]] = [set(part) for part in networkx.connected_components(graph)]
     if len(parts) == 1:
         return
     if not edges:
         log.warning("%s: %d kernels and no edge between them; is the file complete?", name, len(kernels))
         return
-    least = [kernels[i].name for i in sorted(min(parts, key=len))]
+    smallest = min(parts, key=len)
+    least = [kernels[i].name for i in sorted(smallest)]
     log.warning(
         "%s: %d parts with no edge between them; one has %s%s only; is the file complete?",
         name, len(parts), ", ".join(least[:3]), ", ..." if len(least) > 3 else "",

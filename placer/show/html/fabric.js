@@ -70,10 +70,11 @@ function drawFabric(svg, data, frames) {
       if (kind === MEMORY) rect.setAttribute('clip-path', 'url(#round)');
       else rect.removeAttribute('clip-path');
     }
-    const room = kind === MEMORY ? 2 * Math.sqrt((width / 2) ** 2 - middle ** 2) : width;
+    const rim = Math.abs(middle) + own / 4; // where a label is nearest to the edge of a circle
+    const room = kind === MEMORY ? 2 * Math.sqrt((width / 2) ** 2 - rim ** 2) : width;
     const { label, name, facts } = data.units[id];
     unit.label.setAttribute('y', middle);
-    unit.label.style.fontSize = `${Math.min(17, 0.92 * own, room / (0.64 * label.length))}px`;
+    unit.label.style.fontSize = `${Math.min(17, 0.88 * own, room / (0.64 * label.length))}px`;
     unit.group.setAttribute('aria-label', `${label}, ${name}, ${facts.op}, stage ${facts.stage}, at ${placeName(site)}`);
   }
 

@@ -21,8 +21,9 @@ import pytest
 
 from costmodel.dataset import Dataset
 from costmodel.inference import LearnedCost
-from costmodel.model import Model, tracking
+from costmodel.model import Model
 from costmodel.training import run
+from placer.base.tracking import mlflow_run as tracking
 from tests.costmodel.training.tiny import settings
 
 START_SECONDS = 240
@@ -40,10 +41,12 @@ pytestmark = [
 class Server:
     """An MLflow server in a process group of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        if not port:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+        self.port = port
         self.uri = f"http://127.0.0.1:{port}"
         command = [
             sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port),
@@ -66,6 +69,10 @@ class Server:
             except (URLError, OSError):
                 time.sleep(0.2)
         raise RuntimeError(f"the server did not start:\n{self._log.read_text()}")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def kill(self) -> None:
         if self._process.poll() is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from placer.base import DoesNotFitError, InputError
-from placer.base.workers import ExecutorKind, WorkerCrashError, run_tasks
+from placer.base.workers import ExecutorKind, WorkerCrashError, open_crew, run_tasks
 from placer.base.workers.attempt import MAX_ATTEMPTS, TaskFailedError
 from tests import ROOT
 
@@ -110,6 +110,25 @@ def test_bad_arguments_are_refused_before_anything_runs() -> None:
         run_tasks(make_shard, tasks_of(1), kind=LOCAL, workers=0)
     with pytest.raises(InputError, match="ray_address"):
         run_tasks(make_shard, tasks_of(1), kind=LOCAL, workers=1, ray_address="10.0.0.1:6379")
+
+
+def shard_unless_slow(task: ShardTask) -> bytes:
+    if task.seed == SLOW:
+        time.sleep(600)
+    return worker_pid_and_shard(task)[1] + str(os.getpid()).encode()
+
+
+SLOW = 99  # seed of a task that takes too long
+
+
+def test_a_crew_stays_for_several_rounds_and_gives_up_what_is_late() -> None:
+    with open_crew(shard_unless_slow, kind=LOCAL, workers=1) as crew:
+        first, second = (dict(crew.run(tasks_of(2))) for _ in range(2))
+        assert first == second  # also the process
+        late = dict(crew.run([ShardTask(0), ShardTask(SLOW), ShardTask(1)], until=time.monotonic() + 5))
+        assert late == {0: first[0]}
+        again = dict(crew.run(tasks_of(1)))
+    assert again[0][:SHARD_BYTES] == first[0][:SHARD_BYTES] and again != {0: first[0]}
 
 
 def test_workers_run_single_threaded_and_the_parent_keeps_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from placer.base import InputError
-from placer.base.workers import ExecutorKind, WorkerCrashError, run_tasks
+from placer.base.workers import ExecutorKind, WorkerCrashError, open_crew, run_tasks
 from placer.base.workers.attempt import TaskFailedError
 from tests.placer.base.test_workers import (
     ShardTask,
@@ -115,3 +115,9 @@ def test_an_address_without_a_cluster_is_refused() -> None:
     results = run_tasks(make_shard, tasks_of(1), kind=RAY, workers=1, ray_address="127.0.0.1:1")
     with pytest.raises(InputError, match=r"127\.0\.0\.1:1.*ray start --head"):
         list(results)
+
+
+def test_a_crew_on_a_cluster_stays_for_several_rounds(cluster: Any) -> None:
+    with open_crew(make_shard, kind=ExecutorKind.RAY, workers=2) as crew:
+        for _ in range(2):
+            assert dict(crew.run(tasks_of(3))) == expected(3)

@@ -48,7 +48,7 @@ def test_the_pages_tell_the_network(compiled: CompiledNetwork, tmp_path: Path) -
     ):
         assert f">{heading}</h2>" in text
     assert "+10.0%" in text and "nobody was asked" in text and "100.0% faster than the first" in text
-    linked = re.findall(r'href="(page\.[^"]+\.html)"', text)
+    linked = re.findall(r'href="\./(page\.[^"]+\.html)"', text)
     assert len(linked) == len(compiled.sections)
     for name in linked:
         page = tmp_path / name

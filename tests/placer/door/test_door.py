@@ -25,7 +25,7 @@ SHORT = ("max_moves=200", "pool=1", "finalists=0")
 
 
 def quick(network: object = SPEC, **more: object) -> placer.Placement:
-    given = {"fabric": "small", "cost": "heuristic", "seconds": None, "settings": SHORT} | more
+    given = {"fabric": "small", "cost": "rules", "seconds": None, "settings": SHORT} | more
     return placer.place(network, **given)
 
 
@@ -39,7 +39,7 @@ def test_a_placement_tells_its_figures_and_draws_itself() -> None:
     assert result.bottleneck == section.measurement.critical
     assert f"{result.share_of_bound:.3f}" in str(result)
     html = result._repr_html_()
-    assert "predicted by heuristic" in html
+    assert "predicted by rules" in html
     assert 'src="data:image/png;base64,' in html
 
 
@@ -150,3 +150,13 @@ def test_the_import_takes_no_time_and_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "torch" not in done.stdout
     assert "matplotlib" not in done.stdout
+
+
+@pytest.mark.slow
+def test_a_network_is_compiled(tmp_path: Path) -> None:
+    result = placer.compile(SPEC, fabric="small", cost="rules", seconds=1, settings=("workers=1", "max_rounds=1"))
+    assert result.cycles == result.compiled.cycles_per_input
+    assert "times as fast as the first result" in str(result)
+    folder = result.save(tmp_path / "compiled")
+    assert (folder / "compiled.json").exists()
+    assert "placer.compile(" in (folder / "compiled.html").read_text(encoding="utf-8")

@@ -54,7 +54,7 @@ def test_throughput_is_written_where_a_cost_chose(
 ) -> None:
     output = tmp_path / "layout.txt"
     chosen = ["preset=tiny_convs", "time_limit=0.5", "cost=simulator", f"wafer_sizes={sizes}"]
-    assert run(*chosen, f"output={output}") == 0
+    assert run(*chosen, f"output={output.parent}") == 0
     cycles = []
     for part, layout, throughput in written_wafers(generate("tiny_convs"), output.with_suffix(".json")):
         measured = simulate_mapping(Problem(part), layout)
@@ -72,7 +72,7 @@ def test_chains_write_one_file_per_wafer(tmp_path: Path, capsys: pytest.CaptureF
     path.write_text(format_kgraph(generate("tiny_convs")))
     output = tmp_path / "layout.txt"
     sizes = "wafer_sizes=[[100,100],[80,60]]"
-    assert run(f"kgraph={path}", f"output={output}", sizes, "wafers=2", "time_limit=0.5") == 0
+    assert run(f"kgraph={path}", f"output={output.parent}", sizes, "wafers=2", "time_limit=0.5") == 0
     assert (tmp_path / "layout.wafer1.txt").is_file()
     assert (tmp_path / "layout.wafer2.png").is_file()
     assert "slowest wafer of the chain" in capsys.readouterr().out
@@ -90,7 +90,7 @@ def test_ctrl_c_writes_the_best_so_far(
 
     monkeypatch.setattr(StatusLine, "note", press_once)  # something was found
     output = tmp_path / "layout.txt"
-    assert run("preset=tiny", *wafers, "time_limit=600", f"output={output}") == 130
+    assert run("preset=tiny", *wafers, "time_limit=600", f"output={output.parent}") == 130
     text = capsys.readouterr()
     assert text.err == "interrupted\n"
     assert "written: " in text.out
@@ -109,7 +109,7 @@ def test_ctrl_c_before_the_first_layout_writes_nothing(
         return line
 
     monkeypatch.setattr(StatusLine, "__enter__", press)
-    assert run("preset=tiny", "time_limit=600", f"output={tmp_path}/layout.txt") == 130
+    assert run("preset=tiny", "time_limit=600", f"output={tmp_path}") == 130
     assert capsys.readouterr() == ("", "interrupted\n")
     assert not list(tmp_path.iterdir())
 
@@ -135,7 +135,7 @@ def test_ctrl_c_before_the_first_layout_writes_nothing(
 def test_wrong_settings_end_with_code_2(
     argument: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(*QUICK, f"output={tmp_path}/layout.txt", argument) == 2
+    assert run(*QUICK, f"output={tmp_path}", argument) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert len(error.splitlines()) == 1
@@ -149,7 +149,7 @@ def test_more_wafers_than_sizes_end_with_code_2(capsys: pytest.CaptureFixture[st
 
 def test_one_wafer_size_takes_the_place_of_the_graphs_own(tmp_path: Path) -> None:
     output = tmp_path / "layout.txt"
-    assert run(*QUICK, "wafer_sizes=[[90,120]]", f"output={output}") == 0
+    assert run(*QUICK, "wafer_sizes=[[90,120]]", f"output={output.parent}") == 0
     wafer = json.loads(output.with_suffix(".json").read_text())["wafers"][0]["wafer"]
     assert (wafer["width"], wafer["height"]) == (90, 120)
 
@@ -186,7 +186,7 @@ def test_bad_graphs_end_with_code_2(
 ) -> None:
     path = tmp_path / "bad.kgraph"
     path.write_text(text)
-    assert run(f"kgraph={path}", "time_limit=0.2", f"output={tmp_path}/layout.txt") == 2
+    assert run(f"kgraph={path}", "time_limit=0.2", f"output={tmp_path}") == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert len(error.splitlines()) == 1

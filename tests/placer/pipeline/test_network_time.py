@@ -167,7 +167,7 @@ def test_the_largest_part_is_what_limits(changes: dict[str, Any], limit: str) ->
 
 def test_congestion_is_told_by_resource() -> None:
     runs = [run_with(limit="link"), run_with(limit="read port", samples=12), run_with(cycles_per_sample=90.0)]
-    assert time_facts(network_time(SMALL, runs, 10**6))["congestion"] == "at read ports 6.1%, links 2.0%"
+    assert time_facts(network_time(SMALL, runs, 10**6))["most needed in congestion"] == "read ports 6.1%, links 2.0%"
 
 
 def small_network() -> tuple[Fabric, NetworkTime]:

@@ -112,7 +112,7 @@ def test_waiting_starts_share_the_time_limit() -> None:
 
 def test_it_writes_all_files(good_run: Path) -> None:
     pictures = {f"{STEM}{part}.{kind}" for part in ("", ".curve") for kind in ("png", "svg")}
-    pictures |= {f"{name}.small.{kind}" for name in ("time", "roofline") for kind in ("png", "svg")}
+    pictures |= {f"{name}.small.{kind}" for name in ("time", "roofline", "energy") for kind in ("png", "svg")}
     others = {
         "time.small.csv",
         "plan.small.json",
@@ -129,7 +129,7 @@ def test_it_writes_all_files(good_run: Path) -> None:
 def test_the_result_tells_start_and_end(good_run: Path) -> None:
     result = read_result(good_run)
     (section,) = result["sections"]
-    assert (result["schema"], result["seed"], result["cost"]) == (RESULT_SCHEMA, 3, "heuristic")
+    assert (result["schema"], result["seed"], result["cost"]) == (RESULT_SCHEMA, 3, "rules")
     assert (section["status"], section["result"]["simulation"]) == ("cooled", "steady")
     assert section["energy"] == section["result"]["energy"] < section["start"]["energy"]
     assert section["result"]["throughput"] > section["start"]["throughput"]

@@ -84,7 +84,7 @@ def test_it_prints_period_bound_throughput_and_critical_resource(good_run: Path)
 
 def test_it_writes_result_pictures_and_decision(good_run: Path) -> None:
     names = {f"{STEM}.{suffix}" for suffix in ("decision.json", "html", "png", "svg")}
-    names |= {f"{kind}.small.{suffix}" for kind in ("time", "roofline") for suffix in ("png", "svg")}
+    names |= {f"{kind}.small.{suffix}" for kind in ("time", "roofline", "energy") for suffix in ("png", "svg")}
     names |= {"result.small.json", "plan.small.json", "time.small.csv"}
     assert {path.name for path in good_run.iterdir()} == names
     assert (good_run / f"{STEM}.png").read_bytes().startswith(b"\x89PNG")
@@ -280,7 +280,7 @@ def assert_refused(done: Run, message: str, output: Path) -> None:
         ("workload.family=rnn", "unknown workload family 'rnn'; known: gemm, mlp, ffn, mha"),
         ("workload.rows=0", "gemm: rows=0; allowed 1 to"),
         ("workload.heads=2", "unknown key 'workload.heads'; allowed: columns, family, random"),
-        ("sed=1", "unknown key 'sed'; did you mean 'seed'? allowed: batch, fabric, fill"),
+        ("sed=1", "unknown key 'sed'; did you mean 'seed'? allowed: batch, beside, fabric"),
         ("seed=abc", "seed='abc' has the wrong type; expected int"),
         ("seed=-1", "seed=-1 is out of range; allowed: 0 or more"),
         ("fill=0", "fill=0.0 is out of range; allowed: above 0 up to 1"),

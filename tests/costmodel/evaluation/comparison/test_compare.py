@@ -18,9 +18,10 @@ from costmodel.evaluation.comparison import cases as cases_module
 from costmodel.evaluation.comparison.methods import Placed, judge_limits
 from costmodel.evaluation.comparison.report import HEADER, grouped, summary_rows
 from costmodel.evaluation.comparison.run import JOBS_FOLDER, PlacingJob
+from costmodel.model import shipped_file
 from placer.base import InputError
 from placer.base.config import compose_config, run_command, to_dataclass
-from placer.base.workers import Workers
+from placer.base.workers import Workers, file_digest
 from placer.fabric import load_fabric
 from placer.pipeline import PlaceConfig
 from placer.simulation import label_limits
@@ -168,6 +169,11 @@ def test_another_model_file_is_another_job(tmp_path: Path) -> None:
     first = job.origin()
     file.write_bytes(b"2")
     assert job.origin() != first != replace(job, seed=1).origin()
+
+
+def test_the_model_in_the_box_is_known_by_its_file() -> None:
+    job = PlacingJob(cases()[0], "shipped", method("cost=learned"), 1.0, 0)
+    assert job.origin()["files"] == {"shipped": file_digest(shipped_file())}
 
 
 def test_netlists_of_a_dataset_are_not_unseen(monkeypatch: pytest.MonkeyPatch) -> None:

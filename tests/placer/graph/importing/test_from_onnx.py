@@ -257,6 +257,17 @@ def test_what_no_output_needs_is_not_evaluated(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
+def test_a_small_file_with_large_tensors_is_not_evaluated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = saved(tmp_path / "net.onnx", model_of([helper.make_node("Relu", ["x"], ["y"])], [], (1, 2**23, 8)))
+    tracemalloc.start()
+    try:
+        import_onnx(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
+    assert "too many to check the import" in caplog.text
+
+
 def test_windows_that_are_not_those_of_the_weight_are_refused(tmp_path: Path) -> None:
     node = helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[9000, 3])
     path = saved(tmp_path / "net.onnx", model_of([node], [weight("w", 2, 1, 3, 3)], (1, 1, 4, 4)))

@@ -61,6 +61,7 @@ def test_padded_ids_tabs_order_of_fields_and_missing_names_are_read() -> None:
         (HEADER, "no kernel"),
         (HEADER + NODES + "nonsense\n", "neither a node"),
         (HEADER + NODES + "a -> b\n", "is not 'type"),
+        (HEADER + NODES.replace("8 8 4", "9" * 5000), r"input\[0\]: n='9+; must be a whole number"),
         (HEADER + NODES + CONV + EDGES[: EDGES.index("[4][16]")], "is the line complete"),
         (HEADER + NODES + CONV + EDGES[: EDGES.index("pe:[4]")], "is the line complete"),
         (HEADER + NODES + CONV + EDGES[: EDGES.rindex(":x")], "is the line complete"),

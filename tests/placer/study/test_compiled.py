@@ -1,0 +1,62 @@
+"""The comparison of ways to compile: rows, gains, and runs that go on where they were cut off."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from placer.base import InputError
+from placer.base.config import compose_config, to_dataclass
+from placer.base.workers import run_jobs
+from placer.study import compiled
+from placer.study.compiled import ComparisonConfig, InTurn, Method, Result, summary
+
+FFN = ["fabric=small", "workload=ffn", "workload.rows=48", "workload.width=64", "workload.hidden=128"]
+
+
+def config(folder: Path, base: str = "fixed") -> ComparisonConfig:
+    methods = {"fixed": Method(["cost=rules", "cuts=false"]), "rules": Method(["cost=rules"], times=2.0)}
+    return ComparisonConfig(
+        seconds=5, max_rounds=3, seeds=[0, 1], workers=1, base=base, networks={"ffn": FFN}, methods=methods,
+        output=folder, publish=None,
+    )  # fmt: skip
+
+
+def test_all_configured_methods_are_ways_to_compile() -> None:
+    settings = to_dataclass(ComparisonConfig, compose_config("compiled"))
+    assert settings.base in settings.methods and len(settings.seeds) == 5
+
+
+def test_a_method_has_its_share_of_the_time(tmp_path: Path) -> None:
+    job = config(tmp_path).job("ffn", "rules", 1)
+    asked = job.config()
+    assert (asked.time_limit, asked.max_rounds, asked.seed, asked.workers) == (10, 6, 1, 1)
+    assert job.origin() != config(tmp_path).job("ffn", "rules", 0).origin()
+
+
+def test_gains_are_told_against_the_base_with_the_same_seed(tmp_path: Path) -> None:
+    cycles = {("fixed", 0): 110.0, ("fixed", 1): 120.0, ("rules", 0): 100.0, ("rules", 1): 100.0}
+    results = {("ffn", *key): Result(value, 130.0, 0.5, 1.0, 3, math.nan) for key, value in cycles.items()}
+    rows = summary(config(tmp_path), results).rows
+    assert [row[4] for row in rows] == ["+0.0% (+0.0% to +0.0%)", "+15.0% (+10.0% to +20.0%)"]
+
+
+def test_a_base_that_is_no_method_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="base='best' is no method"):
+        config(tmp_path, "best")
+
+
+def test_finished_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, asked = config(tmp_path), []
+
+    def compile_once(job: compiled.CompileJob) -> Result:
+        asked.append(job)
+        return Result(100.0, 110.0, 0.5, 1.0, 3, 0.04)
+
+    jobs = [settings.job("ffn", "rules", seed) for seed in settings.seeds]
+    for _ in range(2):
+        found = run_jobs(jobs, compile_once, tmp_path, decode=lambda values: Result(**values), workers=InTurn())
+        assert [one.cycles_per_input for one in found] == [100.0, 100.0]
+    assert asked == jobs
