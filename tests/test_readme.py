@@ -25,7 +25,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 def test_python_of_the_readme_runs(block: str) -> None:
     names: dict[str, object] = {}
     exec(block, names)
-    assert {"best", "sections"} & set(names)
+    assert names["result"]
 
 
 @pytest.mark.slow
@@ -119,5 +119,5 @@ def test_entries_of_the_log_are_short() -> None:
     log = (ROOT / "docs/log.md").read_text(encoding="utf-8")
     for entry in re.split(r"^##+ ", log, flags=re.MULTILINE)[1:]:
         lines = [line for line in entry.splitlines() if line.strip()]
-        assert len(lines) <= 12, lines[0]
+        assert len(lines) <= 14, lines[0]
         assert all(len(line) <= 110 for line in lines), lines[0]

@@ -127,7 +127,7 @@ def _require_shapes(module: torch.nn.Module, shapes: Sequence[Shape]) -> None:
     named = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [parameter.name for parameter in named if parameter.default is parameter.empty]
     if not len(needed) <= len(shapes) <= len(named):
-        given = ",".join(str(list(shape)).replace(" ", "") for shape in shapes)
+        given = ",".join(str(list(shape)).replace(" ", "") for shape in shapes[: len(named)])
         raise InputError(
             f"the network takes {len(needed)} inputs ({', '.join(needed)}), input_shape has {len(shapes)}; write a "
             f"shape for each, in this order: input_shape=[{given}{',...' if len(shapes) < len(needed) else ''}]"

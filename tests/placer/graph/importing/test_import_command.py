@@ -192,7 +192,7 @@ def test_an_unmodified_encoder_layer_goes_through_in_sections(tmp_path: Path) ->
         ),
         (
             ["model=torch.nn:ReLU", "input_shape=[[4,8],[4,8]]"],
-            "with an input of [4, 8] and [4, 8]: TypeError: too many",
+            "takes 1 inputs (input), input_shape has 2; write a shape for each, in this order: input_shape=[[4,8]]",
         ),
         (["model.a=1"], "model"),
     ],
