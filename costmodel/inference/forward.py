@@ -71,7 +71,7 @@ def turn_back(rows: Rows) -> None:
 
 @internal
 def predict(net: Inference, result: NDArray[np.float64]) -> None:
-    """Write log throughput and log sigma of each member to `result` [M, 2]."""
+    """Write log throughput, log sigma and trust in the expert's estimate of each member to `result` [M, 3]."""
     rows = net.rows
     members, levels, _ = rows.num.shape
     for member in range(members):
@@ -186,7 +186,7 @@ def _pool(
 
 @internal
 def _read_out(net: Inference, member: int, result: NDArray[np.float64]) -> None:
-    """Give log(throughput) = -softplus(-s z) / s with s = SHARPNESS, and log(sigma)."""
+    """Give log(throughput) = -softplus(-s z) / s with s = SHARPNESS, log(sigma), and trust."""
     weights, scratch = net.weights, net.scratch
     hidden, heads, bias = scratch.hidden, weights.heads[member], weights.head_bias[member]
     layer_of_row(scratch.pooled, 0, weights.pooled[member], weights.pooled_bias[member], hidden, 0)
@@ -196,3 +196,4 @@ def _read_out(net: Inference, member: int, result: NDArray[np.float64]) -> None:
     softplus = max(z, 0.0) + math.log1p(math.exp(-abs(z)))
     result[member, 0] = -softplus / _SHARPNESS
     result[member, 1] = head_of_row(hidden, 2, heads, 1) + bias[1]
+    result[member, 2] = 1.0 / (1.0 + math.exp(-head_of_row(hidden, 1, heads, 2) - bias[2]))

@@ -18,9 +18,9 @@ from placer.netlist import connect
 
 def predict_encoded(networks: Sequence[FlowNetwork], features: NetlistFeatures, encoded: Encoded) -> FloatArray:
     """Return log throughput and log sigma by decision and network [num_decisions, M, 2]."""
-    result = np.zeros((len(encoded), len(networks), 2))
+    result = np.zeros((len(encoded), len(networks), 3))
     if not len(encoded):
-        return result
+        return result[:, :, :2]
     room = Room(
         num_lanes=int(np.diff(encoded.lane_start).max()),
         num_links=int(np.diff(encoded.link_start).max()),
@@ -34,8 +34,8 @@ def predict_encoded(networks: Sequence[FlowNetwork], features: NetlistFeatures, 
         encoded.end_hops, result,
     )  # fmt: skip
     if networks[0].config.rules:
-        result[:, :, 0] += encoded.log_rules[:, None]
-    return result
+        result[:, :, 0] += result[:, :, 2] * encoded.log_rules[:, None]
+    return result[:, :, :2]
 
 
 class Room(NamedTuple):

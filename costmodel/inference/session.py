@@ -54,7 +54,7 @@ class Engine(NamedTuple):
     tick: LongArray  # [1] number of the last tree
     links: IntArray  # [longest tree] of the last tree
     parents: IntArray
-    result: FloatArray  # [M, 2] log throughput and log sigma, by member
+    result: FloatArray  # [M, 3] log throughput, log sigma and trust in the expert's estimate, by member
     pessimism: float  # deviations between the members that are taken off
     has_rules: bool  # whether predictions are what is lost of the expert's estimate
     tables: Tables  # of that estimate
@@ -96,7 +96,7 @@ def open_engine(
         tick=np.zeros(1, np.int64),
         links=np.zeros(int(longest.max(initial=1)), np.int32),
         parents=np.zeros(int(longest.max(initial=1)), np.int32),
-        result=np.zeros((len(networks), 2)),
+        result=np.zeros((len(networks), 3)),
         pessimism=pessimism,
         has_rules=networks[0].config.rules,
         tables=tables_of(fabric, netlist, Rules()),
@@ -127,9 +127,8 @@ def price_state(engine: Engine, sites: IntArray, flow_class: IntArray) -> float:
         _write_route(engine, sites, flow, flow_class[flow])
     turn_routes(routes)
     predict(engine.net, engine.result)
-    energy = -_log_score(engine.result, engine.pessimism)
-    if engine.has_rules:
-        energy += math.log(_largest_estimate(engine, sites))
+    log_rules = -math.log(_largest_estimate(engine, sites)) if engine.has_rules else 0.0
+    energy = -_log_score(engine.result, log_rules, engine.pessimism)
     if not math.isfinite(energy):
         engine.is_broken[0] = 1
     engine.level[1] = energy
@@ -159,10 +158,11 @@ def _largest_estimate(engine: Engine, sites: IntArray) -> float:
 
 
 @hot
-def _log_score(result: FloatArray, pessimism: float) -> float:
+def _log_score(result: FloatArray, log_rules: float, pessimism: float) -> float:
     """Return the mean log throughput of the members, less `pessimism` deviations between them."""
     num, mean, square = len(result), 0.0, 0.0
     for member in range(num):
+        result[member, 0] += result[member, 2] * log_rules
         mean += result[member, 0] / num
     for member in range(num):
         square += (result[member, 0] - mean) ** 2 / num

@@ -63,8 +63,8 @@ class Weights(NamedTuple):
     body_bias: SingleArray  # [W]
     sigma_body: SingleArray  # [W, W]
     sigma_body_bias: SingleArray  # [W]
-    heads: SingleArray  # [2, W] mean, sigma
-    head_bias: SingleArray  # [2]
+    heads: SingleArray  # [3, W] mean, sigma, trust
+    head_bias: SingleArray  # [3]
 
 
 class Facts(NamedTuple):
@@ -129,6 +129,7 @@ def _member(network: FlowNetwork, hardware: Tensor, max_hops: int) -> dict[str, 
     constants = network.lane_constants(hardware)[0] @ lane_columns[lane_kinds + 1 :]
     readout = network.readout
     pooled, body = _linear(readout.body, 0), _linear(readout.body, 2)
+    heads = [head for head in (readout.mean, readout.sigma, readout.trust) if head is not None]
     return arrays | {
         "zeros": np.zeros(3 * max(wide, deep), np.float32),
         "lane_kind": _pad(lane_columns[:lane_kinds] + constants + network.lane.bias, None, deep),
@@ -143,8 +144,8 @@ def _member(network: FlowNetwork, hardware: Tensor, max_hops: int) -> dict[str, 
         "body_bias": _pad_row(body.bias, wide),
         "sigma_body": _pad(readout.sigma_body.weight.T, wide, wide),
         "sigma_body_bias": _pad_row(readout.sigma_body.bias, wide),
-        "heads": _pad(torch.cat((readout.mean.weight, readout.sigma.weight)), 2, wide),
-        "head_bias": torch.cat((readout.mean.bias, readout.sigma.bias)).numpy(),
+        "heads": _pad(torch.cat([head.weight for head in heads]), 3, wide),
+        "head_bias": np.append(torch.cat([head.bias for head in heads]), np.float32(np.inf))[:3],  # endless: trust 1
     }
 
 

@@ -47,7 +47,7 @@ def network_config(description: dict[str, Any]) -> NetworkConfig:
     values = {key: value for key, value in description.items() if key != "kind"}
     wanted = {field.name: field for field in fields(cls)}
     if cls is FlowConfig:
-        values.setdefault("rules", False)  # files from before there was a choice
+        values = {"rules": False, "trust": False} | values  # files from before there was a choice
     if values.keys() != wanted.keys():
         raise InputError(f"network: has {sorted(values)}, needed {sorted(wanted)}")
     for name, field in wanted.items():

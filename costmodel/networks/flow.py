@@ -44,11 +44,14 @@ class FlowConfig:
     lanes: bool = True  # False: flows know how far they go, not whom they meet
     stalls: bool = True  # also predict what units wait for
     rules: bool = False  # predict what is lost of the expert's estimate, which is an upper bound
+    trust: bool = False  # with `rules`: learn how far to trust that estimate, decision by decision
 
     def __post_init__(self) -> None:
         for name, least, most in (("width", 4, 512), ("lane_width", 4, 512), ("rounds", 0, 16)):
             if not least <= getattr(self, name) <= most:
                 raise InputError(f"model.{name}={getattr(self, name)}; allowed {least} to {most}")
+        if self.trust and not self.rules:
+            raise InputError("model.trust=true needs model.rules=true: there is nothing to trust")
 
 
 class LaneUpdate(nn.Module):
@@ -183,9 +186,10 @@ class FlowNetwork(nn.Module):
     h   = [mean and max of u^K, mean and max of f^K, mean and max of l^K] over the decision
     log(throughput), log(sigma) = Readout(h)
 
-    Both means and maxima, since the slowest resource decides. With `rules`, the expert's estimate
-    is added and only what it leaves open is learned. Nothing depends on absolute positions,
-    directions or the order of nodes. With no rounds at all it is an MLP without edges.
+    Both means and maxima, since the slowest resource decides. With `rules`, the logarithm of the expert's
+    estimate is added, times what `trust` the readout has in it, and only what it leaves open is learned.
+    Nothing depends on absolute positions, directions or the order of nodes. With no rounds at all it is
+    an MLP without edges.
 
     In: a `Batch`. Out: `Output` with [num_decisions] predictions and, with `stalls`, a linear
     layer's [num_units, NUM_STALLS] shares of the time that units wait.
@@ -208,7 +212,7 @@ class FlowNetwork(nn.Module):
         self.rounds = nn.ModuleList(Round(config, self.num_hops) for _ in range(config.rounds))
         parts = 2 if config.pooling is Pooling.MEAN_MAX else 1
         pooled = parts * (2 * width + config.lane_width * config.lanes)
-        self.readout = Readout(pooled, width)
+        self.readout = Readout(pooled, width, config.trust)
         self.stalls = nn.Linear(width, NUM_STALLS) if config.stalls else None
 
     def fit_normaliser(self, unit: Tensor, flow: Tensor) -> None:
@@ -234,9 +238,9 @@ class FlowNetwork(nn.Module):
         nodes = [(batch.num_units, unit), (batch.num_flows, flow)]
         if lane is not None:
             nodes.append((batch.num_lanes, lane))
-        log_throughput, log_sigma = self.readout(self._pool(nodes))
+        log_throughput, log_sigma, trust = self.readout(self._pool(nodes))
         if self.config.rules:
-            log_throughput = log_throughput + batch.log_rules
+            log_throughput = log_throughput + trust * batch.log_rules
         stalls = None if self.stalls is None else self.stalls(unit)
         return Output(log_throughput, log_sigma, stalls)
 

@@ -87,7 +87,7 @@ class GuhaNetwork(nn.Module):
         sums = dgl().ops.segment_reduce(batch.num_units, unit, "sum")
         sums = sums + dgl().ops.segment_reduce(batch.num_switches, switch, "sum")
         pooled = sums / (batch.num_units + batch.num_switches)[:, None]
-        log_throughput, log_sigma = self.readout(pooled)
+        log_throughput, log_sigma, _ = self.readout(pooled)
         return Output(log_throughput, log_sigma, None)
 
     def _nodes(self, batch: Batch) -> Tensor:

@@ -35,26 +35,29 @@ class Readout(nn.Module):
 
     log(throughput) = -softplus(-SHARPNESS z) / SHARPNESS, with x = MLP(h) and z = linear(x)
     log(sigma) = linear(relu(linear(x)))
+    trust = sigmoid(linear(x)), or 1 where it is not learned
 
     The error is learned from the same numbers but does not change them: a network that may excuse
     itself by a large sigma learns less.
     """
 
-    def __init__(self, num_inputs: int, width: int) -> None:
+    def __init__(self, num_inputs: int, width: int, has_trust: bool = False) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(num_inputs, 2 * width), nn.ReLU(), nn.Linear(2 * width, width), nn.ReLU())
         self.mean = nn.Linear(width, 1)
         self.sigma_body = nn.Linear(width, width)
         self.sigma = nn.Linear(width, 1)
+        self.trust = nn.Linear(width, 1) if has_trust else None
         nn.init.constant_(self.mean.bias, -0.5)  # throughput 0.6, sigma 8%
         nn.init.constant_(self.sigma.bias, -2.5)
 
-    def forward(self, pooled: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log throughput and log sigma of h [num_decisions, num_inputs]; one each."""
+    def forward(self, pooled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return log throughput, log sigma and trust of h [num_decisions, num_inputs]; one each."""
         x = self.body(pooled)
         z = self.mean(x)[:, 0]
         log_throughput = -nn.functional.softplus(-SHARPNESS * z) / SHARPNESS
-        return log_throughput, self.sigma(torch.relu(self.sigma_body(x.detach())))[:, 0]
+        trust = torch.ones_like(z) if self.trust is None else torch.sigmoid(self.trust(x))[:, 0]
+        return log_throughput, self.sigma(torch.relu(self.sigma_body(x.detach())))[:, 0], trust
 
 
 class Normaliser(nn.Module):

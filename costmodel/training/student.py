@@ -49,7 +49,9 @@ class StudentConfig(Settings):
 
     def network(self, teacher: FlowConfig) -> FlowConfig:
         """Return the network of a student; what its teacher starts from, it starts from."""
-        return FlowConfig(self.width, self.lane_width, self.rounds, stalls=False, rules=teacher.rules)
+        return FlowConfig(
+            self.width, self.lane_width, self.rounds, stalls=False, rules=teacher.rules, trust=teacher.trust
+        )
 
 
 @dataclass(frozen=True, slots=True)

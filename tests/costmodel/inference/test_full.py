@@ -21,6 +21,7 @@ CONFIGS = [
     FlowConfig(width=16, edge_embedding=False, pooling=Pooling.MEAN),
     FlowConfig(width=16, node_embedding=False, annotations=False),
     FlowConfig(width=16, rules=True),
+    FlowConfig(width=16, rules=True, trust=True),
 ]
 
 

@@ -39,7 +39,7 @@ def problem(seed: int) -> tuple[Fabric, Netlist, Start]:
 
 
 def cost_for(fabric: Fabric, num_models: int = 1, pessimism: float = 0.0, rules: bool = False) -> LearnedCost:
-    config = replace(CONFIG, rules=rules)
+    config = replace(CONFIG, rules=rules, trust=rules)
     networks = [flow_network(config, random_stack(0), seed=k) for k in range(num_models)]
     models = [Model(config, network, 1.0, {"fabric": asdict(fabric)}) for network in networks]
     return LearnedCost(fabric, *models, pessimism=pessimism)
@@ -74,9 +74,9 @@ def test_the_energies_of_a_search_are_those_of_fresh_predictions(seed: int, has_
     fabric, netlist, start = problem(seed)
     rules = seed % 2 > 0
     cost = cost_for(fabric, num_models=2, pessimism=0.5, rules=rules)
-    config = replace(CONFIG, rules=rules)
+    config = replace(CONFIG, rules=rules, trust=rules)
     networks = [flow_network(config, random_stack(0), seed=k) for k in range(2)]
-    small = replace(STUDENT, rules=rules)
+    small = replace(STUDENT, rules=rules, trust=rules)
     students = [flow_network(small, random_stack(0), seed=k) for k in range(2)] if has_student else []
     search = LearnedSearch(networks, fabric, netlist, start, MIX, seed, 0.5, students)
     counts = Counts()

@@ -330,11 +330,16 @@ def test_other_descriptions_are_refused(changes: dict[str, Any], message: str) -
 
 def test_a_description_with_a_missing_key_is_refused_unless_it_is_new() -> None:
     description = describe_network(FLOW)
-    del description["rules"]
+    del description["rules"], description["trust"]
     assert network_config(description) == FLOW and not FLOW.rules
     del description["pooling"]
     with pytest.raises(InputError, match=r"needed .*'pooling'"):
         network_config(description)
+
+
+def test_trust_needs_rules() -> None:
+    with pytest.raises(InputError, match=r"model\.trust=true needs model\.rules=true"):
+        replace(FLOW, trust=True)
 
 
 def test_there_are_no_rules_for_mappings_to_a_wafer() -> None:
