@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 from omegaconf import DictConfig
 
-from costmodel.evaluation.comparison import Models, PlacingMethod, Unseen, jobs_of, run_placings, write_comparison
+from costmodel.evaluation.comparison import Case, Models, PlacingMethod, Unseen, jobs_of, run_placings, write_comparison
 from placer.base import InputError, command_line, counting_bar, make_console, require_folder
 from placer.base.config import compose_config, run_command, to_dataclass
 from placer.base.tracking import TrackingConfig, open_tracker
 from placer.base.workers import Workers
-from placer.fabric import Fabric
+from placer.fabric import Fabric, load_fabric
 from placer.pipeline import PlaceConfig
 
 
@@ -36,6 +37,7 @@ class CompareConfig(Workers):
     """What `conf/compare.yaml` holds."""
 
     fabric: Fabric
+    more_fabrics: tuple[str, ...]
     unseen: Unseen
     model_fabric: Fabric
     models: Models
@@ -44,6 +46,7 @@ class CompareConfig(Workers):
     recipes: dict[str, Recipe]
     base: str
     limit: str
+    twins: tuple[str, str]
     seconds: float
     model_seconds: float
     seeds: int
@@ -53,10 +56,16 @@ class CompareConfig(Workers):
 
     def chosen(self, names: tuple[str, ...]) -> dict[str, PlacingMethod]:
         """Return methods by name. Raises InputError for a name without a recipe."""
-        for name in (*names, self.base, self.limit):
+        for name in (*names, self.base, self.limit, *self.twins):
             if name not in self.recipes:
                 raise InputError(f"unknown method {name!r}; allowed (recipes): {', '.join(self.recipes)}")
         return {name: self.recipes[name].method() for name in names}
+
+    def unseen_cases(self) -> Iterator[Case]:
+        """Yield the random netlists; where there are several fabrics, groups are named after theirs."""
+        for fabric in (self.fabric, *map(load_fabric, self.more_fabrics)):
+            for case in self.unseen.cases(fabric):
+                yield replace(case, group=f"{case.group} on {fabric.name}") if self.more_fabrics else case
 
 
 def main(config: DictConfig) -> None:
@@ -68,7 +77,7 @@ def main(config: DictConfig) -> None:
     console = make_console()
     unseen_methods, model_methods = map(settings.chosen, (settings.methods, settings.model_methods))
     parts = (
-        (settings.unseen.cases(settings.fabric), unseen_methods, settings.seconds),
+        (settings.unseen_cases(), unseen_methods, settings.seconds),
         (settings.models.cases(settings.model_fabric), model_methods, settings.model_seconds),
     )
     to_do = [
@@ -84,8 +93,9 @@ def main(config: DictConfig) -> None:
                 placements.append(run_placings(jobs, settings.output, settings, report))
             summary = write_comparison(
                 pd.concat(placements), settings.output,
-                base=settings.base, limit=settings.limit, command=command_line("costmodel.compare"),
-                config=asdict(settings), publish=settings.publish if jobs is to_do[-1] else None,
+                base=settings.base, limit=settings.limit, twins=settings.twins,
+                command=command_line("costmodel.compare"), config=asdict(settings),
+                publish=settings.publish if jobs is to_do[-1] else None,
             )  # fmt: skip
         means = pd.concat(placements).groupby("method")["throughput"].mean()
         tracker.log_metrics({f"{method}_throughput": float(value) for method, value in means.items()})

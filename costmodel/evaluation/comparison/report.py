@@ -28,7 +28,7 @@ LEAST_GAP = 0.01  # smaller ones are noise, and a share of them says nothing
 REPORT_FILE = "report.md"
 VALUES_HEADER = [
     "group", "netlist", "fabric", "units", "method", "seed", "throughput", "predicted", "favourite",
-    "favourite_predicted", "seconds", "searches",
+    "favourite_predicted", "seconds", "searches", "simulation_seconds",
 ]  # fmt: skip
 
 
@@ -104,11 +104,16 @@ def write_comparison(
     *,
     base: str,
     limit: str,
+    twins: tuple[str, str],
     command: str,
     config: dict[str, Any],
     publish: Path | None = None,
 ) -> Table:
-    """Write `report.md`, `report.html`, `placements.csv` and pictures; return the summary."""
+    """Write `report.md`, `report.html`, `placements.csv` and pictures; return the summary.
+
+    Twins are one search with the rules and with a model in it: where both were run, a picture shows what
+    the model adds, against what a simulation takes.
+    """
     legend = (
         f"Base: `{base}`. Limit: `{limit}`. Throughput: mean over netlists of the median over "
         "seeds, 1 is the bound. Over base: geometric mean over netlists; in sum: by the time of a "
@@ -129,6 +134,8 @@ def write_comparison(
         Picture("gain", "Gain by netlist", draw_gains(placements, base)),
         Picture("predicted", "Predicted against simulated", draw_predicted(placements)),
     ]
+    if set(twins) <= set(placements["method"]):
+        parts.append(Picture("worth", "Where a model pays", draw_worth(placements, *twins)))
     numbers = [Table(VALUES_HEADER, rows, name="placements")]
     title = "Comparison in simulation"
     write_report(folder, REPORT_FILE, title, command, parts, publish, numbers)
@@ -156,6 +163,21 @@ def draw_gains(placements: pd.DataFrame, base: str) -> Figure:
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
         axes.set_title(group, fontsize=9)
     panels[0].set_ylabel(f"gain over {base}, %")
+    return figure
+
+
+def draw_worth(placements: pd.DataFrame, rules: str, model: str) -> Figure:
+    """Draw what the model adds to the same search with rules, a point per netlist, by the time of a simulation."""
+    figure = Figure(figsize=(6.4, 4), layout="constrained")
+    axes = figure.subplots()
+    for fabric, own in placements.groupby("fabric", sort=False):
+        of_rules, of_model = (own[own["method"] == name] for name in (rules, model))
+        values = 100 * np.expm1(gains(of_model, of_rules))
+        seconds = own.groupby("fingerprint")["simulation_seconds"].median()[values.index]
+        axes.scatter(1e3 * seconds, values, s=18, alpha=0.7, lw=0, label=f"{fabric}: {np.median(values):+.1f}%")
+    axes.axhline(0, color="#000000", lw=0.6, ls=":")
+    axes.set(xscale="log", xlabel="one simulation takes, ms", ylabel=f"{model} over {rules}, %")
+    axes.legend(title="median", fontsize=8)
     return figure
 
 

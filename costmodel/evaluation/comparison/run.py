@@ -17,7 +17,7 @@ from placer.base import InputError, source_key
 from placer.base.workers import Workers, digest_of, file_digest, run_jobs
 
 KIND = "dataflow-costmodel comparison"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 JOBS_FOLDER = "jobs"
 
 

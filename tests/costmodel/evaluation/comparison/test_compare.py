@@ -44,7 +44,7 @@ def cases() -> list[Case]:
 
 def finished(case: Case, name: str, seed: int, throughput: float, predicted: float) -> dict[str, Any]:
     job = PlacingJob(case, name, method(), 1.0, seed)
-    return job.row(Placed(throughput, predicted, throughput / 2, predicted, 1.0, 3))
+    return job.row(Placed(throughput, predicted, throughput / 2, predicted, 1.0, 3, 0.02))
 
 
 def rows_of(placements: list[dict[str, Any]]) -> list[dict[str, str]]:
@@ -121,10 +121,10 @@ def test_without_a_base_nothing_is_told_against_it() -> None:
 
 def test_the_page_holds_tables_and_pictures(tmp_path: Path) -> None:
     done = [finished(cases()[0], name, 0, 0.6, 0.6) for name in ("rules", "model")]
-    names = {"base": "rules", "limit": "truth", "command": "python -m compare <x>"}
+    names = {"base": "rules", "limit": "truth", "twins": ("rules", "model"), "command": "python -m compare <x>"}
     write_comparison(pd.DataFrame(done), tmp_path, **names, config={"seed": 0})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count('src="data:image/png;base64,') == 2
+    assert page.count('src="data:image/png;base64,') == 3, "what the model adds to the rules is one of them"
     assert "python -m compare &lt;x&gt;" in page
     assert all(f'<th scope="col">{name}</th>' in page for name in HEADER)
 

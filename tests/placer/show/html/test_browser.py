@@ -477,7 +477,7 @@ def test_two_placements_beside_each_other(browser: Any, tmp_path: Path) -> None:
 
 def test_a_comparison_opens(browser: Any, tmp_path: Path) -> None:
     done = [finished(cases()[0], name, 0, 0.6, 0.6) for name in ("rules", "model")]
-    names = {"base": "rules", "limit": "truth", "command": "python -m x"}
+    names = {"base": "rules", "limit": "truth", "twins": ("rules", "model"), "command": "python -m x"}
     write_comparison(pd.DataFrame(done), tmp_path, **names, config={})
     open_page(browser, tmp_path / "report.html")
     pictures = browser.find_elements(By.TAG_NAME, "img")
