@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, settings
 matplotlib.use("Agg")  # no display needed
 os.environ["PLACER_PROGRESS_SECONDS"] = "inf"  # how slow a machine is must not change what is printed
 
+# Ray's workers wait behind everything else on a busy machine unless they are told not to.
+os.environ["RAY_worker_niceness"] = "0"
+
 # Shells start background jobs with Ctrl-C ignored; commands that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -233,7 +233,7 @@ def test_a_damaged_value_is_computed_again(value: object, tmp_path: Path, monkey
 
     def run_tasks(_: object, tasks: list[PlacingJob], **__: object) -> list[tuple[int, Placed]]:
         computed.extend(tasks)
-        return [(k, Placed(0.5, 0.5, 0.5, 0.5, 1.0, 1)) for k in range(len(tasks))]
+        return [(k, Placed(0.5, 0.5, 0.5, 0.5, 1.0, 1, 0.02)) for k in range(len(tasks))]
 
     monkeypatch.setattr("placer.base.workers.jobs.run_tasks", run_tasks)
     jobs = jobs_of(cases()[:1], {"rules": method()}, 1.0, 1)
