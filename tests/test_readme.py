@@ -21,6 +21,7 @@ PAGES = [
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_python_of_the_readme_runs(block: str) -> None:
     names: dict[str, object] = {}

@@ -50,6 +50,7 @@ def test_the_same_seed_gives_the_same_placement() -> None:
     assert (sites[0] != sites[2]).any()
 
 
+@pytest.mark.slow
 def test_what_is_saved_can_be_simulated_and_started_from(tmp_path: Path) -> None:
     result = quick()
     folder = result.save(tmp_path / "run")
@@ -63,6 +64,7 @@ def test_what_is_saved_can_be_simulated_and_started_from(tmp_path: Path) -> None
     assert "placer.place(" in page
 
 
+@pytest.mark.slow
 def test_a_network_of_several_sections_has_a_page_for_each(tmp_path: Path) -> None:
     network = MlpSpec(rows=16, width=96, depth=40)
     result = placer.simulate(network, fabric="small")
@@ -124,6 +126,7 @@ class WireLength:
         return 1 / (1 + links)
 
 
+@pytest.mark.slow
 def test_any_cost_model_can_be_handed_over(tmp_path: Path) -> None:
     result = quick(cost=WireLength())
     start, end = result.sections[0].start, result.sections[0].result

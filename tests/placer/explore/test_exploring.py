@@ -73,6 +73,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[ExploreConfig, Expl
     return config, explore(config)
 
 
+@pytest.mark.slow
 def test_the_front_is_simulated(found: tuple[ExploreConfig, Exploration]) -> None:
     _, exploration = found
     fit = [one for one in exploration.fabrics if one.expected is not None]
@@ -84,6 +85,7 @@ def test_the_front_is_simulated(found: tuple[ExploreConfig, Exploration]) -> Non
         assert 0.3 < one.simulated / one.expected < 1.5
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_done_again(
     found: tuple[ExploreConfig, Exploration], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +99,7 @@ def test_what_is_finished_is_not_done_again(
     assert explore(config) == exploration
 
 
+@pytest.mark.slow
 def test_what_is_written(found: tuple[ExploreConfig, Exploration]) -> None:
     config, exploration = found
     write_explored(config, exploration, "python -m placer.explore")
@@ -111,6 +114,7 @@ def test_what_is_written(found: tuple[ExploreConfig, Exploration]) -> None:
     assert explored_page(config, exploration, "").title.startswith("gemm")
 
 
+@pytest.mark.slow
 def test_a_network_that_fits_nowhere_is_said(tmp_path: Path) -> None:
     config = config_of(tmp_path, "sweep={fabric.memory.capacity_bytes: [64]}")
     with pytest.raises(InputError, match="fits none of the 2 fabrics; the last one"):

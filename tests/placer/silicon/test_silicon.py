@@ -91,6 +91,7 @@ def test_one_source_that_many_read_from_is_what_all_models_but_one_see(tmp_path:
         assert least < predicted[model] < 1.15 * least, model
 
 
+@pytest.mark.slow
 def test_the_command_writes_table_picture_and_page(tmp_path: Path, events: Events) -> None:
     traces, output = tmp_path / "traces", tmp_path / "out"
     traces.mkdir()

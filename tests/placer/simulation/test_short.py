@@ -50,6 +50,7 @@ def test_engines_agree_on_a_warm_start(seed: int) -> None:
     assert_engines_agree(fabric, netlist, decision, BRIEF, state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gemm", "mha"])
 def test_engines_agree_on_a_warm_workload(family: str) -> None:
     netlist = netlist_of(family, training=False)

