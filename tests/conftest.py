@@ -12,7 +12,7 @@ matplotlib.use("Agg")  # no display needed
 os.environ["PLACER_PROGRESS_SECONDS"] = "inf"  # how slow a machine is must not change what is printed
 
 # Ray's workers wait behind everything else on a busy machine unless they are told not to.
-os.environ["RAY_worker_niceness"] = "0"
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (as Ray spells it)
 
 # Shells start background jobs with Ctrl-C ignored; commands that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
