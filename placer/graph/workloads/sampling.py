@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from placer.base import InputError
 from placer.graph import DataflowGraph
 from placer.graph.workloads.backward import with_backward
 from placer.graph.workloads.build import build, build_layer
@@ -30,6 +31,7 @@ MAX_DECODER_WIDTH = 2048
 HIDDEN_STEP = 32  # hidden widths of decoders are multiples
 CHANNELS = (16, 24, 32, 40, 48, 80, 96)  # of the inner convolutions of the first blocks
 SIDES = (16, 20, 24, 32, 40, 48, 64)  # pixels of an image
+_NUMBER_TAG = 0xD2A4  # keeps the seeds of networks with a number apart from those of datasets
 
 
 def sample_network(family: str, rng: np.random.Generator) -> tuple[DataflowGraph, dict[str, Any]]:
@@ -47,6 +49,13 @@ def _published(family: str, rng: np.random.Generator) -> tuple[DataflowGraph, di
     layers = None if family in VISION else 1
     spec = resolve(WorkloadConfig(family, layers=layers, embedding=family not in MODELS, training=training), 0, rng)
     return build(spec), {"layers": layers, "training": training}
+
+
+def random_network(family: str, number: int) -> DataflowGraph:
+    """Return a random network of one of `NETWORK_FAMILIES`, the same one for the same number."""
+    if number < 0:
+        raise InputError(f"workload {family}: draw={number}; allowed 0 or more")
+    return sample_network(family, np.random.default_rng([number, _NUMBER_TAG]))[0]
 
 
 def sample_layer(rng: np.random.Generator) -> tuple[PublishedModel, int]:

@@ -66,6 +66,7 @@ class WorkloadConfig:
     embedding: bool = True  # models: with the embedding look-up at the front
     training: bool = False  # with the backward pass
     random: bool = False  # families: draw the sizes that are None
+    draw: int = 0  # section, decoder, convolution: number of the random network
 
 
 def resolve(

@@ -19,6 +19,7 @@ from placer.graph.workloads import (
     DECODERS,
     FAMILIES,
     MODELS,
+    NETWORK_FAMILIES,
     NETWORKS,
     VISION,
     DecoderSpec,
@@ -28,6 +29,7 @@ from placer.graph.workloads import (
     WorkloadConfig,
     build,
     default_spec,
+    random_network,
     resolve,
     sample_spec,
     with_backward,
@@ -273,3 +275,10 @@ def test_configuration_files_mean_the_defaults(name: str) -> None:
     spec = resolve(config, 1_000_000, np.random.default_rng(0))
     assert spec == spec_of_defaults(name)
     assert all("#" in line for line in text.splitlines() if line)
+
+
+@pytest.mark.parametrize("family", NETWORK_FAMILIES)
+def test_a_random_network_has_a_number(family: str) -> None:
+    first, again, other = (random_network(family, number) for number in (3, 3, 4))
+    assert first.ops == again.ops
+    assert first.ops != other.ops

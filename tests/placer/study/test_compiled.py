@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from placer.base import InputError
 from placer.base.config import compose_config, to_dataclass
 from placer.base.workers import run_jobs
 from placer.study import compiled
-from placer.study.compiled import ComparisonConfig, InTurn, Method, Result, summary
+from placer.study.compiled import ComparisonConfig, InTurn, Method, Result, picture, summary
 
 FFN = ["fabric=small", "workload=ffn", "workload.rows=48", "workload.width=64", "workload.hidden=128"]
 
@@ -19,8 +20,8 @@ FFN = ["fabric=small", "workload=ffn", "workload.rows=48", "workload.width=64", 
 def config(folder: Path, base: str = "fixed") -> ComparisonConfig:
     methods = {"fixed": Method(["cost=rules", "cuts=false"]), "rules": Method(["cost=rules"], times=2.0)}
     return ComparisonConfig(
-        seconds=5, max_rounds=3, seeds=[0, 1], workers=1, base=base, networks={"ffn": FFN}, methods=methods,
-        output=folder, publish=None,
+        seconds=5, max_rounds=3, seeds=[0, 1], workers=1, base=base, networks=["ffn"], methods=list(methods),
+        settings={"ffn": FFN}, recipes=methods, output=folder, publish=None,
     )  # fmt: skip
 
 
@@ -62,3 +63,19 @@ def test_finished_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         found = run_jobs(jobs, compile_once, tmp_path, decode=lambda values: Result(**values), workers=InTurn())
         assert [one.cycles_per_input for one in found] == [100.0, 100.0]
     assert asked == jobs
+
+
+def test_an_unknown_network_is_told_with_those_that_are_known(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown network 'fnn'; allowed: ffn"):
+        replace(config(tmp_path), networks=["fnn"])
+
+
+def test_a_picture_has_a_bar_for_each_network_and_other_method(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    results = {
+        ("ffn", method, seed): Result(100.0 + seed, 130.0, 0.5, 1.0, 3, math.nan)
+        for method in settings.methods
+        for seed in settings.seeds
+    }
+    axes = picture(settings, results).axes[0]
+    assert len(axes.containers) == 2 and "1 seeds" not in axes.get_xlabel()  # bars and their ranges
