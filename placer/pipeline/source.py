@@ -82,7 +82,7 @@ class Source(Settings):
                 )
             return graph
         if self.workload.family in NETWORK_FAMILIES:
-            return random_network(self.workload.family, self.workload.draw)
+            return random_network(self.workload)
         budget = macs_for_cycles(self.fabric, self.sample_cycles, self.fill)
         rng = np.random.default_rng(self.seed)
         return build(resolve(self.workload, budget, rng, self.sample_cycles))

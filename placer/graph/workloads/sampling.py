@@ -7,7 +7,7 @@ One layer of a published network can be taken too, to test what was learned from
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -51,11 +51,16 @@ def _published(family: str, rng: np.random.Generator) -> tuple[DataflowGraph, di
     return build(spec), {"layers": layers, "training": training}
 
 
-def random_network(family: str, number: int) -> DataflowGraph:
-    """Return a random network of one of `NETWORK_FAMILIES`, the same one for the same number."""
-    if number < 0:
-        raise InputError(f"workload {family}: draw={number}; allowed 0 or more")
-    return sample_network(family, np.random.default_rng([number, _NUMBER_TAG]))[0]
+def random_network(config: WorkloadConfig) -> DataflowGraph:
+    """Return random network number `draw` of one of `NETWORK_FAMILIES`. Raises InputError for any other setting."""
+    usual = WorkloadConfig(config.family, draw=config.draw)
+    for item in fields(config):
+        if getattr(config, item.name) != getattr(usual, item.name):
+            value = getattr(config, item.name)
+            raise InputError(f"workload {config.family}: {item.name}={value} is set, but all sizes are drawn; set draw")
+    if config.draw < 0:
+        raise InputError(f"workload {config.family}: draw={config.draw}; allowed 0 or more")
+    return sample_network(config.family, np.random.default_rng([config.draw, _NUMBER_TAG]))[0]
 
 
 def sample_layer(rng: np.random.Generator) -> tuple[PublishedModel, int]:
