@@ -118,7 +118,7 @@ def _inputs_of(layer: nn.Module) -> Iterator[list[FloatArray]]:
 def _best_change(known: _Errors) -> FloatArray | None:
     """Return the change of the last layer that folds by netlist find best, or None for no change."""
     fold = np.random.default_rng(0).permutation(known.group.max() + 1)[known.group] % FOLDS
-    losses = {None: _loss(known, np.zeros(known.rows.shape[1]))}
+    losses: dict[float | None, float] = {None: _loss(known, np.zeros(known.rows.shape[1]))}
     for strength in STRENGTHS:
         parts = [(known.part(fold != k), known.part(fold == k)) for k in range(FOLDS)]
         found = [_loss(rest, _change(learn, strength)) for learn, rest in parts]
