@@ -35,12 +35,13 @@ from placer.base.workers import Workers, run_jobs
 from placer.compile import CompileConfig, prediction_error
 
 KIND = "compiled network of a comparison"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 TITLE = "Compiled networks"
 INTRODUCTION = """\
 Each network was compiled by each method within the same limit (those with more say so), one after the
 other. Cycles per input are those of the whole time: pace, filling, weights and switching. Medians over the
-seeds; in brackets the least and the most. Error: mean of predicted against simulated cycles per sample of the
+seeds; in brackets the least and the most. Placements: how many it took until the network was as fast as the base
+got it in the end. Error: mean of predicted against simulated cycles per sample of the
 chosen plans.
 """
 
@@ -123,6 +124,11 @@ class Result:
     seconds: float
     sections: int
     error: float  # mean relative error of what was predicted; nan without predictions
+    course: list[list[float]]  # placements so far and cycles per input, whenever the best got better
+
+    def placements_to(self, cycles: float) -> float:
+        """Return after how many placements the network was as fast; nan: never."""
+        return next((placed for placed, found in self.course if found <= cycles), math.nan)
 
 
 def compile_once(job: CompileJob) -> Result:
@@ -136,6 +142,7 @@ def compile_once(job: CompileJob) -> Result:
         compiled.seconds,
         len(compiled.sections),
         math.nan if error is None else error,
+        [[step.num_placed, step.cycles_per_input] for step in compiled.history],
     )
 
 
@@ -149,11 +156,15 @@ class InTurn(Workers):
 
 def summary(config: ComparisonConfig, results: dict[tuple[str, str, int], Result]) -> Table:
     """Return a row per network and method."""
-    header = ["network", "method", "cycles per input", "share of MAC peak", f"gain over {config.base}", "error"]
+    header = [
+        "network", "method", "cycles per input", "share of MAC peak", f"gain over {config.base}",
+        f"placements until as fast as {config.base}", "error",
+    ]  # fmt: skip
     rows: list[list[Cell]] = []
     for network, method in product(config.networks, config.methods):
         found = [results[network, method, seed] for seed in config.seeds]
         gained = gains(config, results, network, method)
+        ends = [results[network, config.base, seed] for seed in config.seeds]
         rows.append(
             [
                 network,
@@ -161,10 +172,17 @@ def summary(config: ComparisonConfig, results: dict[tuple[str, str, int], Result
                 f"{np.median([one.cycles_per_input for one in found]):,.0f}",
                 f"{np.median([one.share_of_peak for one in found]):.1%}",
                 f"{np.median(gained):+.1%} ({min(gained):+.1%} to {max(gained):+.1%})",
+                _placements([one.placements_to(last.cycles_per_input) for one, last in zip(found, ends, strict=True)]),
                 f"{np.median([one.error for one in found]):.1%}",
             ]
         )
     return Table(header, rows)
+
+
+def _placements(counts: list[float]) -> str:
+    """Return the median of some numbers of placements; a seed that never got there counts as infinitely many."""
+    middle = float(np.median([math.inf if math.isnan(count) else count for count in counts]))
+    return f"{middle:.0f}" if math.isfinite(middle) else "-"
 
 
 def gains(
@@ -211,8 +229,9 @@ def main(config: DictConfig) -> None:
         )  # fmt: skip
     results = dict(zip(keys, found, strict=True))
     table = summary(settings, results)
-    rows = [[*key, *asdict(result).values()] for key, result in results.items()]
-    numbers = Table(["network", "method", "seed", *asdict(found[0])], rows, name="runs")
+    names = [name for name in asdict(found[0]) if name != "course"]
+    rows = [[*key, *(getattr(result, name) for name in names)] for key, result in results.items()]
+    numbers = Table(["network", "method", "seed", *names], rows, name="runs")
     limit = f"{settings.seconds:g} s" if settings.max_rounds is None else f"{settings.max_rounds} rounds of search"
     setting = f"Limit: {limit} each, seeds {', '.join(map(str, settings.seeds))}."
     write_report(
