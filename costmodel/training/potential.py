@@ -3,7 +3,7 @@
 It learns from the netlists that the model learned from, as bare decisions (`encode_bare`), with their
 potential as the label: what the best of a pool of short anneals reached. Plans of one segment are
 compared with each other: a search over plans asks which of them is best, not how good they are. Like
-a model with `rules` and `trust` it learns how far to trust an upper bound, here the full bound, and what is lost of it.
+a model with `rules` it predicts what is lost of an upper bound, here of the full bound.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PotentialConfig(Settings):
 
     def learning(self) -> TrainConfig:
         """Return what decides what is learned; plans of one segment are compared."""
-        network = FlowConfig(self.width, self.lane_width, self.rounds, stalls=False, rules=True, trust=True)
+        network = FlowConfig(self.width, self.lane_width, self.rounds, stalls=False, rules=True)
         trainer = TrainerConfig(
             max_epochs=self.max_epochs, learning_rate=self.learning_rate, patience=self.max_epochs,
             graphs_per_batch=self.segments_per_batch, decisions_per_graph=MAX_PLANS,
