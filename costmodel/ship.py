@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from omegaconf import DictConfig
 
 from costmodel.encoding import FABRIC_FEATURES
-from costmodel.model import Model, put_into_box
+from costmodel.model import Model, open_model, put_into_box
 from placer.base import InputError, Settings, make_console
 from placer.base.config import run_command, to_dataclass
 
@@ -18,6 +18,14 @@ class ShipConfig(Settings):
     """What `conf/ship.yaml` holds."""
 
     model_file: Path
+    potential_of: str | None
+
+
+def _with_potential(model: Model, other: Model) -> Model:
+    """Return a model with the network for netlists alone of another one. Raises InputError when that has none."""
+    if other.potential is None:
+        raise InputError("potential_of: this model has no network for netlists alone; name another one")
+    return replace(model, potential=other.potential, origin=model.origin | {"potential": other.origin["potential"]})
 
 
 def main(config: DictConfig) -> None:
@@ -29,7 +37,9 @@ def main(config: DictConfig) -> None:
     model.require_features(FABRIC_FEATURES)
     if "ranges" not in model.origin["fabric"]:
         raise InputError(f"{settings.model_file} was trained on one fabric; needed a model of many (size=foundation)")
-    put_into_box(settings.model_file.read_bytes())
+    if settings.potential_of is not None:
+        model = _with_potential(model, open_model(settings.potential_of))
+    put_into_box(model.to_bytes())
     make_console().print(f"{settings.model_file} is in the box now; its weights have the hash {model.digest()[:16]}")
 
 

@@ -93,6 +93,10 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write the whole file or nothing."""
+        write_atomic(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return what the file holds."""
         buffer = io.BytesIO()
         document = {
             "kind": KIND,
@@ -111,7 +115,7 @@ class Model:
             document["potential_weights"] = self.potential.network.state_dict()
             document["potential_scale"] = self.potential.sigma_scale
         torch.save(document, buffer)
-        write_atomic(path, buffer.getvalue())
+        return buffer.getvalue()
 
     @classmethod
     def load(cls, path: str | Path) -> Model:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from costmodel.inference import LearnedCost
-from costmodel.model import SHIPPED, open_model, put_into_box, shipped_file
+from costmodel.model import SHIPPED, Model, open_model, put_into_box, shipped_file
 from costmodel.ship import main
 from placer.base import InputError
 from placer.base.config import run_command
@@ -75,3 +76,16 @@ def test_only_models_of_many_fabrics_are_shipped(tmp_path: Path, capsys: pytest.
         assert ending.value.code == 2
         assert message in capsys.readouterr().err
     assert shipped_file().read_bytes() == before
+
+
+def test_the_network_for_netlists_alone_may_be_that_of_another_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    boxed = open_model(SHIPPED)
+    replace(boxed, potential=None).save(tmp_path / "bare.pt")
+    monkeypatch.setattr("costmodel.ship.put_into_box", (tmp_path / "box.pt").write_bytes)
+    run_command(main, "ship", [f"model_file={tmp_path / 'bare.pt'}", "potential_of=shipped"])
+    assert Model.load(tmp_path / "box.pt").digest() == boxed.digest()
+    with pytest.raises(SystemExit):
+        run_command(main, "ship", [f"model_file={shipped_file()}", f"potential_of={tmp_path / 'bare.pt'}"])
+    assert "has no network for netlists alone" in capsys.readouterr().err
