@@ -10,7 +10,6 @@ so. After training, two things are therefore fitted on held-out netlists, such a
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from scipy.stats import norm
 from torch import nn
 
 from costmodel.model import Model, Selection
-from costmodel.networks import Readout
+from costmodel.networks import Readout, build_network
 from placer.base import FloatArray, LongArray
 
 LEVELS = (0.5, 0.8, 0.95)  # of the intervals that sigma is scaled for
@@ -94,7 +93,8 @@ def _refitted(model: Model, validate: Selection) -> Model:
     change = _best_change(known)
     if change is None:
         return model
-    network = copy.deepcopy(model.network)
+    network = build_network(model.config, 0, model.features)
+    network.load_state_dict(model.network.state_dict())
     layer: Any = network.readout
     slope = np.zeros(len(mean))
     slope[used] = change[:-1] / deviation[used]

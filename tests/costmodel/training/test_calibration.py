@@ -53,6 +53,7 @@ def test_it_learns_where_the_model_is_wrong(model: Model, data: Labelled) -> Non
         (replace(model, sigma_scale=scale) for scale in np.geomspace(0.01, 10, 200)), key=lambda m: likelihood(m, other)
     )
     assert likelihood(fitted, other) > likelihood(best_scale, other)
+    assert fitted.features is model.features  # by which a network that reads rules is known
     np.testing.assert_allclose(fitted.predict(other).throughput, model.predict(other).throughput)
 
 
