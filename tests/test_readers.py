@@ -210,7 +210,7 @@ READERS = [
     ),
     finished("j.json", Outcome([0.5], [0.1], 1.0)),
     Reader("s.json", lambda folder: jobs._write(folder / "s.json", {"a": 1}, {"cycles": 3}), read_job, is_store=True),
-    finished("r.json", Placed(1.0, 1.0, 1.0, 1.0, 1.0, 1)),
+    finished("r.json", Placed(1.0, 1.0, 1.0, 1.0, 1.0, 1, 0.1)),
     Reader(
         "mlflow.json",
         at("mlflow.json", '{"uri": "u", "run_id": "1"}'),

@@ -10,6 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from placer.annealing import Round
+from placer.base import count_text
 from placer.fabric import SiteKind
 from placer.pipeline.network_time import NetworkTime
 from placer.pipeline.placing import INTERVAL, Judged, PlaceConfig, PlacedSection
@@ -52,7 +53,9 @@ def placing_page(config: PlaceConfig, placed: PlacedSection, command: str, more:
 def total_page(config: Source, time: NetworkTime, name: str, pages: Mapping[str, str], command: str) -> Page:
     """Return everything about a network of several sections; `pages` are those of the sections, by netlist."""
     num_all = sum(section.run.repeats for section in time.sections)
-    subtitle = f"The whole network: {num_all} sections, {len(time.sections)} of them distinct; batch of {time.batch}"
+    subtitle = (
+        f"The whole network: {count_text(num_all, 'section')}, {len(time.sections)} distinct; batch of {time.batch}"
+    )
     chapters = time_chapters(time, name, pages)
     return Page(f"{name} on {config.fabric.name}", subtitle, command, asdict(config), chapters)
 
