@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,6 @@ from placer.graph import DataflowGraph, load_graph
 from placer.graph.importing import InputKind, NetworkChoice, import_network
 from placer.graph.workloads import Spec, build
 
-if TYPE_CHECKING:
-    pass
-
-Network = "str | Path | bytes | DataflowGraph | Spec | torch.nn.Module | Callable[..., Any]"
 ONNX_FILE, GRAPH_FILE = ".onnx", ".json"
 
 
