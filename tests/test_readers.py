@@ -242,7 +242,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, reader: Reader) -> Path:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:In 'x'")  # Hydra's advice on lists of defaults
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name, scope="module")
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(damage=damages)
 def test_damaged_files_are_read_or_refused_in_words(reader: Reader, folder: Path, damage: Damage) -> None:
     path = folder / reader.name
