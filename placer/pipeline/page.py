@@ -160,10 +160,11 @@ def _search(placed: PlacedSection) -> Chapter:
     facts += [[f"refused: {name.replace('_', ' ')}", n] for name, n in result.refused.items()]
     starts: list[list[Cell]] = [[f"{s.number}", f"{s.result.energy:.4f}", s.result.moves] for s in placed.search.starts]
     words = "Energy, best energy and temperature over the moves of the search; table below"
+    is_curve = len(result.curve) > 1
     return Chapter(
         "Course of the search",
         [
-            picture_of(curve_figure(result.curve, ""), words),
+            picture_of(curve_figure(result.curve, ""), words) if is_curve else Text("Too short for a curve."),
             Folded("The course as a table", [_curve_table(result.curve)]),
             PageTable("The search", ["", "value"], facts),
             PageTable("Starts", ["start", "energy", "moves"], starts),
