@@ -1,6 +1,7 @@
 """Training of networks (docs/model.md)."""
 
-from costmodel.training.fit import TrainConfig, calibrated, fit
+from costmodel.training.calibration import calibrated
+from costmodel.training.fit import TrainConfig, fit
 from costmodel.training.losses import LossConfig, RankLoss
 from costmodel.training.module import TrainerConfig
 from costmodel.training.potential import PotentialConfig, add_potential, calibrate_potential, teach_potential

@@ -10,7 +10,7 @@ import signal
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
-from scipy.stats import norm
 from torch.utils.data import DataLoader
 
 from costmodel.model import BATCH_SIZE, Model, Selection, split_validation
 from costmodel.networks import FlowConfig, FlowNetwork, NetworkConfig, build_network, describe_network, has_gpu
+from costmodel.training.calibration import calibrated
 from costmodel.training.losses import LossConfig
 from costmodel.training.module import RegressionModule, TrainerConfig
 from costmodel.training.processes import Place, partners
@@ -31,7 +31,6 @@ from costmodel.training.sampler import BatchData, GraphSampler, in_order
 from placer.base import InputError, LongArray, make_folder, plain, read_archive, read_text, write_atomic
 
 LAST_CHECKPOINT, BEST_CHECKPOINT = "last.ckpt", "best.ckpt"
-CALIBRATED_LEVELS = (0.5, 0.8, 0.95)  # of the intervals that sigma is scaled for
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,21 +212,6 @@ def _respect_early_stop(trainer: lightning.Trainer, checkpoint: Any) -> None:
     for name, state in checkpoint["callbacks"].items():
         if name.startswith(EarlyStopping.__name__) and state["wait_count"] >= state["patience"]:
             trainer.fit_loop.max_epochs = checkpoint["epoch"] + 1
-
-
-def calibrated(model: Model, validate: Selection) -> Model:
-    """Scale sigma such that its intervals hold on netlists that were not learned from, such as the validation part.
-
-    For each level, the scale that would make its interval hold is the quantile of the errors in
-    units of sigma over that of a normal distribution; their geometric mean serves all levels.
-    """
-    prediction = model.predict(validate)
-    assert prediction.log_sigma is not None
-    error = np.abs(np.log(prediction.throughput / validate.throughput)) * np.exp(-prediction.log_sigma)
-    error *= model.sigma_scale  # which the prediction has in it
-    levels = np.array(CALIBRATED_LEVELS)
-    ratio = np.quantile(error, levels) / norm.ppf((1 + levels) / 2)
-    return replace(model, sigma_scale=float(np.exp(np.log(np.maximum(ratio, 1e-3)).mean())))
 
 
 @contextmanager

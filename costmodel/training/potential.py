@@ -17,7 +17,8 @@ import numpy as np
 from costmodel.encoding import FABRIC_FEATURES
 from costmodel.model import Model, PotentialNetwork, Selection, open_potentials
 from costmodel.networks import FlowConfig, FlowNetwork
-from costmodel.training.fit import TrainConfig, calibrated, fit
+from costmodel.training.calibration import calibrated
+from costmodel.training.fit import TrainConfig, fit
 from costmodel.training.losses import LossConfig, RankLoss, Weight
 from costmodel.training.module import TrainerConfig
 from placer.base import Count, Fill, Settings, Whole, Within
@@ -92,10 +93,12 @@ def teach_potential(
 def calibrate_potential(model: Model, netlists: Selection) -> Model:
     """Return a model whose intervals of potentials hold on these netlists, which it has not learned from."""
     assert model.potential is not None
-    potential = model.potential
-    scale = calibrated(_alone(model, potential), netlists).sigma_scale
+    fitted = calibrated(_alone(model, model.potential), netlists)
+    assert isinstance(fitted.network, FlowNetwork)
     told = model.origin.get("potential", {}) | {"calibrated_on": netlists.data.content_hash}
-    return replace(model, potential=replace(potential, sigma_scale=scale), origin=model.origin | {"potential": told})
+    return replace(
+        model, potential=PotentialNetwork(fitted.network, fitted.sigma_scale), origin=model.origin | {"potential": told}
+    )
 
 
 def _alone(model: Model, potential: PotentialNetwork) -> Model:

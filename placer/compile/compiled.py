@@ -33,10 +33,11 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The best whole time that was known after some seconds."""
+    """The best whole time that was known after some seconds, and some placements."""
 
     seconds: float
     cycles_per_input: float
+    num_placed: int = 0  # in files that do not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,12 @@ class _Told:
                 seed=_whole(document["seed"], 0),
                 seconds=_number(document["seconds"]),
                 history=tuple(
-                    Progress(_number(one["seconds"]), _number(one["cycles_per_input"])) for one in document["history"]
+                    Progress(
+                        _number(one["seconds"]),
+                        _number(one["cycles_per_input"]),
+                        int(_number(one.get("num_placed", 0))),
+                    )
+                    for one in document["history"]
                 ),
                 is_interrupted=document["is_interrupted"] is True,
             )

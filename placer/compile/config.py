@@ -50,10 +50,10 @@ class CompileConfig(Source):
 def watch_on(console: Console, line: StatusLine) -> Watch:
     """Return what tells every better time: a line each, also without a terminal."""
 
-    def watch(progress: Progress, share: float, num_placed: int) -> None:
+    def watch(progress: Progress, share: float) -> None:
         text = f"{progress.cycles_per_input:,.0f} cycles per input, {share:.1%} of the MAC peak"
         line.note(text)
-        console.print(f"{progress.seconds:6.1f} s  {text}, {num_placed} placements", highlight=False)
+        console.print(f"{progress.seconds:6.1f} s  {text}, {progress.num_placed} placements", highlight=False)
 
     return watch
 

@@ -12,10 +12,10 @@ from placer.annealing import AnnealOptions, Strategy, Task, search_starts
 from placer.base import FloatArray, InputError
 from placer.cost import USUAL_SHARE, CostChoice, CostModel, HeuristicCost, PotentialCost, Rules
 from placer.decision import Decisions, allowed_sites
-from placer.fabric import Fabric, SiteKind
+from placer.fabric import Fabric
 from placer.netlist import Netlist, full_bound
 from placer.netlist.lowering import DrawnSegment, Recipe, Section, SectionPlan, build_section
-from placer.pipeline import SectionResult, SectionRun, dram_bytes, run_of
+from placer.pipeline import SectionResult, SectionRun, expected_run, run_of
 from placer.simulation import LONG_SAMPLE_CYCLES, Measurement, label_limits, simulate, simulate_short
 
 EFFORT = 0.3  # of an anneal: several short ones and a look at the best end higher than a long one
@@ -128,28 +128,11 @@ def section_of(fabric: Fabric, segment: DrawnSegment, plan: SectionPlan) -> Sect
 def candidate_of(fabric: Fabric, recipe: Recipe, section: Section, potential: float | None = None) -> Candidate:
     """Return a plan with what is usually reached, and with what is predicted if a placement reaches `potential`."""
     netlist = section.netlist
-    bound = full_bound(fabric, netlist)
-    period = bound.cycles / USUAL_SHARE
-    ops = [unit.name for unit in netlist.units if unit.kind == SiteKind.COMPUTE]
-    run = SectionRun(
-        name=netlist.name,
-        first_op=ops[0],
-        last_op=ops[-1],
-        repeats=1,
-        samples=section.samples,
-        macs=section.macs,
-        weight_bytes=section.weight_bytes,
-        free_bytes=section.free_bytes,
-        dram_bytes=dram_bytes(fabric, netlist),
-        bound_cycles=netlist.bound_cycles,
-        full_bound_cycles=bound.cycles,
-        full_bound_resource=bound.resource,
-        first_sample_cycles=(FILL_STAGES * netlist.num_stages + 1) * period,
-        cycles_per_sample=period,
-        limit="expected",
-    )
+    bound = full_bound(fabric, netlist).cycles
+    period = bound / USUAL_SHARE
+    run = expected_run(fabric, section, period, (FILL_STAGES * netlist.num_stages + 1) * period)
     size = netlist.num_units, netlist.num_flows
-    predicted = math.nan if potential is None else max(netlist.bound_cycles / potential, bound.cycles)
+    predicted = math.nan if potential is None else max(netlist.bound_cycles / potential, bound)
     return Candidate(recipe, section.plan, netlist.fingerprint, *size, run, predicted)
 
 

@@ -51,7 +51,7 @@ class Options:
     layouts: bool = True  # and for other layouts of sections; without both, only placements are searched
 
 
-Watch = Callable[[Progress, float, int], None]  # the best so far, its share of the peak, placements so far
+Watch = Callable[[Progress, float], None]  # the best so far, and its share of the peak
 
 
 class Search:
@@ -173,9 +173,9 @@ class Search:
         if found.cycles_per_input <= before:
             self.best = found  # also the same again: the cost model may have been asked in the meantime
         if found.cycles_per_input < before:
-            self.history.append(Progress(time.monotonic() - self.begin, found.cycles_per_input))
+            self.history.append(Progress(time.monotonic() - self.begin, found.cycles_per_input, self.num_placed))
             if self.watch is not None:
-                self.watch(self.history[-1], found.share_of_peak, self.num_placed)
+                self.watch(self.history[-1], found.share_of_peak)
 
     def _assemble(self, path: Sequence[int]) -> CompiledNetwork:
         """Build the network of a way; the checkers look at all of it."""

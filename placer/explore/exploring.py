@@ -30,7 +30,7 @@ from placer.pipeline import (
     PlaceConfig,
     SearchProgress,
     SectionRun,
-    dram_bytes,
+    expected_run,
     network_time,
     place_sections,
     run_of,
@@ -198,15 +198,9 @@ def expect(job: FabricJob) -> Expected:
 
 def _expected_run(fabric: Fabric, section: Section, potential: float) -> SectionRun:
     """Return a section that reaches its potential; the pipeline needs no time to fill."""
-    netlist, bound = section.netlist, full_bound(fabric, section.netlist)
-    period = max(netlist.bound_cycles / potential, bound.cycles)
-    return SectionRun(
-        name=netlist.name, first_op="", last_op="", repeats=section.repeats, samples=section.samples,
-        macs=section.macs, weight_bytes=section.weight_bytes, free_bytes=section.free_bytes,
-        dram_bytes=dram_bytes(fabric, netlist),
-        bound_cycles=netlist.bound_cycles, full_bound_cycles=bound.cycles, full_bound_resource=bound.resource,
-        first_sample_cycles=period, cycles_per_sample=period, limit="expected",
-    )  # fmt: skip
+    netlist = section.netlist
+    period = max(netlist.bound_cycles / potential, full_bound(fabric, netlist).cycles)
+    return expected_run(fabric, section, period, period)
 
 
 def measure(job: FabricJob) -> Measured:

@@ -6,7 +6,7 @@ from placer.pipeline.network_time import (
     NetworkTime,
     SectionRun,
     SectionTime,
-    dram_bytes,
+    expected_run,
     network_time,
     run_of,
     section_time,

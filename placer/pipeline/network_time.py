@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from placer.decision import Decisions
 from placer.fabric import Fabric, SiteKind
 from placer.graph import PRODUCT_KINDS
 from placer.netlist import Netlist, full_bound
+from placer.netlist.lowering import Section
 from placer.pipeline.source import SectionResult
 from placer.simulation import Status, find_critical
 
@@ -187,14 +188,9 @@ def _bytes_ahead(fabric: Fabric, before: SectionRun, run: SectionRun, batch: int
     return min(run.weight_bytes, before.free_bytes, in_time)
 
 
-def run_of(fabric: Fabric, result: SectionResult) -> SectionRun:
-    """Return what the time of a section follows from."""
-    section, measured = result.section, result.measurement
-    netlist, period = section.netlist, measured.cycles_per_sample
-    has_period = math.isfinite(period) and measured.status != Status.DEADLOCK
-    kind = find_critical(fabric, netlist, result.decision, period).kind.value if has_period else "unknown"
-    least_cycles, least_resource = full_bound(fabric, netlist)
-    first = measured.first_sample_cycles
+def expected_run(fabric: Fabric, section: Section, period: float, first_sample_cycles: float) -> SectionRun:
+    """Return what the time of a section that has not been placed would follow from, if it reached this period."""
+    netlist, bound = section.netlist, full_bound(fabric, section.netlist)
     ops = [unit.name.rpartition(".")[0] or unit.name for unit in netlist.units if unit.kind == SiteKind.COMPUTE]
     return SectionRun(
         name=netlist.name,
@@ -207,10 +203,22 @@ def run_of(fabric: Fabric, result: SectionResult) -> SectionRun:
         free_bytes=section.free_bytes,
         dram_bytes=dram_bytes(fabric, netlist),
         bound_cycles=netlist.bound_cycles,
-        full_bound_cycles=least_cycles,
-        full_bound_resource=least_resource,
-        first_sample_cycles=math.nan if first < 0 else first,
+        full_bound_cycles=bound.cycles,
+        full_bound_resource=bound.resource,
+        first_sample_cycles=first_sample_cycles,
         cycles_per_sample=period,
+        limit="expected",
+    )
+
+
+def run_of(fabric: Fabric, result: SectionResult) -> SectionRun:
+    """Return what the time of a placed section follows from."""
+    netlist, measured = result.section.netlist, result.measurement
+    period, first = measured.cycles_per_sample, measured.first_sample_cycles
+    has_period = math.isfinite(period) and measured.status != Status.DEADLOCK
+    kind = find_critical(fabric, netlist, result.decision, period).kind.value if has_period else "unknown"
+    return replace(
+        expected_run(fabric, result.section, period, math.nan if first < 0 else first),
         limit=kind.replace("_", " "),
         is_steady=measured.status == Status.STEADY,
         vector_cycles=sum(unit.cycles for unit in netlist.units if unit.op not in PRODUCT_KINDS),

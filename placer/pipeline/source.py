@@ -13,7 +13,7 @@ from placer.decision import Decisions
 from placer.fabric import Fabric
 from placer.graph import DataflowGraph, load_graph
 from placer.graph.importing import InputKind, NetworkChoice, import_network
-from placer.graph.workloads import WorkloadConfig, build, resolve
+from placer.graph.workloads import NETWORK_FAMILIES, WorkloadConfig, build, random_network, resolve
 from placer.netlist import Netlist
 from placer.netlist.lowering import Plan, Section, default_plan, is_compute, load_plan, lower_plan, macs_for_cycles
 from placer.simulation import Measurement
@@ -69,7 +69,7 @@ class Source(Settings):
             raise InputError(f"plan file {self.plan}: {error}" if self.plan else str(error)) from error
 
     def make_graph(self) -> DataflowGraph:
-        """Return the imported network, the graph of the file, or the workload at a fit size."""
+        """Return the imported network, the graph of the file, a random network, or the workload at a fit size."""
         if self.model is not None:
             arguments = self.model_arguments or {}
             choice = NetworkChoice(self.model, arguments, self.input_shape, self.input_kind)
@@ -81,6 +81,8 @@ class Source(Settings):
                     f"graph file {self.graph}: graph {graph.name!r}: nothing to compute, it only moves data"
                 )
             return graph
+        if self.workload.family in NETWORK_FAMILIES:
+            return random_network(self.workload)
         budget = macs_for_cycles(self.fabric, self.sample_cycles, self.fill)
         rng = np.random.default_rng(self.seed)
         return build(resolve(self.workload, budget, rng, self.sample_cycles))

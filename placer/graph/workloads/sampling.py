@@ -7,11 +7,12 @@ One layer of a published network can be taken too, to test what was learned from
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 
+from placer.base import InputError
 from placer.graph import DataflowGraph
 from placer.graph.workloads.backward import with_backward
 from placer.graph.workloads.build import build, build_layer
@@ -30,6 +31,7 @@ MAX_DECODER_WIDTH = 2048
 HIDDEN_STEP = 32  # hidden widths of decoders are multiples
 CHANNELS = (16, 24, 32, 40, 48, 80, 96)  # of the inner convolutions of the first blocks
 SIDES = (16, 20, 24, 32, 40, 48, 64)  # pixels of an image
+_NUMBER_TAG = 0xD2A4  # keeps the seeds of networks with a number apart from those of datasets
 
 
 def sample_network(family: str, rng: np.random.Generator) -> tuple[DataflowGraph, dict[str, Any]]:
@@ -47,6 +49,18 @@ def _published(family: str, rng: np.random.Generator) -> tuple[DataflowGraph, di
     layers = None if family in VISION else 1
     spec = resolve(WorkloadConfig(family, layers=layers, embedding=family not in MODELS, training=training), 0, rng)
     return build(spec), {"layers": layers, "training": training}
+
+
+def random_network(config: WorkloadConfig) -> DataflowGraph:
+    """Return random network number `draw` of one of `NETWORK_FAMILIES`. Raises InputError for any other setting."""
+    usual = WorkloadConfig(config.family, draw=config.draw)
+    for item in fields(config):
+        if getattr(config, item.name) != getattr(usual, item.name):
+            value = getattr(config, item.name)
+            raise InputError(f"workload {config.family}: {item.name}={value} is set, but all sizes are drawn; set draw")
+    if config.draw < 0:
+        raise InputError(f"workload {config.family}: draw={config.draw}; allowed 0 or more")
+    return sample_network(config.family, np.random.default_rng([config.draw, _NUMBER_TAG]))[0]
 
 
 def sample_layer(rng: np.random.Generator) -> tuple[PublishedModel, int]:

@@ -66,6 +66,7 @@ class WorkloadConfig:
     embedding: bool = True  # models: with the embedding look-up at the front
     training: bool = False  # with the backward pass
     random: bool = False  # families: draw the sizes that are None
+    draw: int = 0  # section, decoder, convolution: number of the random network
 
 
 def resolve(
@@ -82,6 +83,8 @@ def resolve(
         raise InputError(f"unknown workload family {config.family!r}; known: {', '.join(known)}")
     if config.decode and config.family not in DECODERS:
         raise InputError(f"workload {config.family}: decode=true, which only these have: {', '.join(DECODERS)}")
+    if config.draw:
+        raise InputError(f"workload {config.family}: draw={config.draw}, which only random networks have")
     if config.family in NETWORKS:
         return _resolve_network(config)
     given = _given_sizes(config, dimension_names(config.family))

@@ -19,6 +19,7 @@ from placer.graph.workloads import (
     DECODERS,
     FAMILIES,
     MODELS,
+    NETWORK_FAMILIES,
     NETWORKS,
     VISION,
     DecoderSpec,
@@ -28,6 +29,7 @@ from placer.graph.workloads import (
     WorkloadConfig,
     build,
     default_spec,
+    random_network,
     resolve,
     sample_spec,
     with_backward,
@@ -255,7 +257,7 @@ def test_bad_arguments_are_refused() -> None:
 
 
 def test_there_is_one_configuration_file_per_workload() -> None:
-    assert {path.stem for path in CONF.glob("*.yaml")} == {*FAMILIES, *NETWORKS}
+    assert {path.stem for path in CONF.glob("*.yaml")} == {*FAMILIES, *NETWORKS, *NETWORK_FAMILIES}
 
 
 def spec_of_defaults(name: str) -> Spec:
@@ -273,3 +275,20 @@ def test_configuration_files_mean_the_defaults(name: str) -> None:
     spec = resolve(config, 1_000_000, np.random.default_rng(0))
     assert spec == spec_of_defaults(name)
     assert all("#" in line for line in text.splitlines() if line)
+
+
+@pytest.mark.parametrize("family", NETWORK_FAMILIES)
+def test_a_random_network_has_a_number(family: str) -> None:
+    config = WorkloadConfig(**yaml.safe_load((CONF / f"{family}.yaml").read_text()))
+    first, again, other = (random_network(replace(config, draw=number)) for number in (3, 3, 4))
+    assert first.ops == again.ops
+    assert first.ops != other.ops
+
+
+def test_settings_that_would_change_nothing_are_refused() -> None:
+    with pytest.raises(InputError, match="decoder: layers=2 is set, but all sizes are drawn"):
+        random_network(WorkloadConfig("decoder", layers=2))
+    with pytest.raises(InputError, match="draw=-1; allowed 0 or more"):
+        random_network(WorkloadConfig("decoder", draw=-1))
+    with pytest.raises(InputError, match="draw=2, which only random networks have"):
+        resolve(WorkloadConfig("mha", draw=2), 1_000_000, np.random.default_rng(0))
