@@ -69,7 +69,10 @@ def graph_of(network: Any, inputs: Any) -> DataflowGraph:
             f"{allowed_text(network, choices('workload'))}"
         )
     shapes, kinds = shapes_of(inputs)
-    return import_network(NetworkChoice(network, {}, shapes, kinds)).graph
+    try:
+        return import_network(NetworkChoice(network, {}, shapes, kinds)).graph
+    except InputError as error:  # it names the setting of commands, which is another word here
+        raise InputError(str(error).replace("input_shape", "inputs")) from error
 
 
 def shapes_of(inputs: Any) -> tuple[Sequence[Any] | None, InputKind | list[InputKind]]:
