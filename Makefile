@@ -65,24 +65,19 @@ model: data/model/flow.pt  ## train the shared model anew, from its datasets on:
 data/dataset_foundation/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset size=foundation
 
+data/dataset_workloads/splits.json: | $(STAMP)
+	$(PYTHON) -m costmodel.dataset size=workloads seed=3
+
 data/dataset_plans/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=7
 
-data/unseen_fabrics/splits.json: | $(STAMP)
-	$(PYTHON) -m costmodel.dataset size=foundation seed=1 size.netlists_per_family=3 output=data/unseen_fabrics
-
-data/unseen_plans/splits.json: | $(STAMP)
-	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=9 size.netlists_per_family=6 output=data/unseen_plans
-
-data/dataset_unseen/splits.json: | data/unseen_fabrics/splits.json data/unseen_plans/splits.json
+BOX := default foundation workloads plans
+data/dataset_box/splits.json: | $(BOX:%=data/dataset_%/splits.json)
 	$(PYTHON) -m costmodel.join
 
-data/model_first/flow.pt: | data/dataset_foundation/splits.json
-	$(PYTHON) -m costmodel.train trainer=foundation loss.margin=0.05 student.netlists=100 student.steps=1500 \
-		data=data/dataset_foundation output=data/model_first
-
-data/model/flow.pt: | data/model_first/flow.pt data/dataset_plans/splits.json data/dataset_unseen/splits.json
-	$(PYTHON) -m costmodel.potentials model_file=data/model_first/flow.pt calibration=data/dataset_unseen output=data/model
+data/model/flow.pt: | data/dataset_box/splits.json
+	$(PYTHON) -m costmodel.train trainer=foundation model.rules=true model.trust=true loss.margin=0.05 student.netlists=100 student.steps=1500 \
+		data=data/dataset_box output=data/model
 
 data/dataset_default/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset
@@ -100,7 +95,7 @@ data/test_published/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset fabric=large size=published short_labels=true size.netlists_per_family=2 output=data/test_published
 
 data/test_plans/splits.json: | $(STAMP)
-	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=8 size.netlists_per_family=24 output=data/test_plans
+	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=8 size.netlists_per_family=12 output=data/test_plans
 
 TESTS := small small_v2 plasticine held_out published plans
 judge: $(TESTS:%=data/test_%/splits.json)  ## judge the model in the box on fabrics and netlists that it has never seen; ARGS="data=data/dataset_foundation ..." (conf/judge.yaml)
