@@ -35,7 +35,7 @@ demo: $(STAMP)  ## everything at small size: simulate, judge the model in the bo
 	@echo "3/6  asks rules, boosting and the model in the box about them: whose ranks and figures are right?"
 	OMP_NUM_THREADS=1 $(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
 	@echo "4/6  places an FFN and an attention block by each of them in the same time, everything counted: what is the model worth?"
-	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=1 unseen.exclude=[data/demo/dataset] models.names=[] \
+	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=2 unseen.exclude=[data/demo/dataset] models.names=[] \
 		methods=[random,heuristic,pool,shipped,simulator_1x] limit=simulator_1x seconds=3 seeds=2 output=data/demo/compare
 	@echo "5/6  imports a network as you may bring it, plain PyTorch, and compiles it: cuts, layouts and placements, asked of the model"
 	$(PYTHON) -m placer.compile model=data.inputs.networks.encoder:Encoder input_shape=[1,32,64] fabric=small \

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,8 +22,13 @@ from placer.show.html import report_page
 REPORT_FILE, PAGE_FILE = "report.md", "index.html"
 TITLE = "Demo: what a learned cost model is worth"
 STEPS = ("simulate", "dataset", "judge", "compare", "network", "model")
-MODEL, RANK, ERROR = "model", "Spearman per graph", "RE"
-JUDGED = ("method", ERROR, RANK, "best decile", "top-1 regret")
+MODEL, RULES, RANK, ERROR = "model", "rules", "Spearman per graph", "RE"
+JUDGED = {
+    RANK: "rank within a netlist (1: the true order)",
+    ERROR: "mean error",
+    "best decile": "rank among the best tenth",
+    "top-1 regret": "lost by taking its favourite",
+}
 COMPARED = {
     "random": "nothing: a random placement",
     "heuristic": "the expert's rules, tuned, with restarts",
@@ -30,8 +36,14 @@ COMPARED = {
     "shipped": "**the learned model in the box**",
     "simulator_1x": "the simulator in the model's place",
 }
-LEARNED, IN_ITS_PLACE = "shipped", "pool"
+AT_RANDOM, LEARNED, IN_ITS_PLACE = "random", "shipped", "pool"
 NOTHING = 0.005  # gains below it are none: as much comes from the seed
+PAGES = {  # what is on the pages of a step
+    "simulate": "the attention block of step 1: point at units and links",
+    "compare": "all placements of step 4",
+    "network": "the network of step 5 on the fabric",
+}
+WHOLE_NETWORK = "compiled.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,48 +53,134 @@ class DemoConfig:
     folder: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the steps have left in their folders."""
+
+    simulated: Mapping[str, Any]  # result of the first step
+    dataset: Dataset
+    judged: Sequence[Mapping[str, str]]
+    placements: pd.DataFrame  # of the comparison
+    network: Mapping[str, Any]
+    toy: Mapping[str, float]  # metrics of validation
+
+    @classmethod
+    def read(cls, folder: Path) -> Found:
+        """Read all of it. Raises InputError when a step has left nothing."""
+        for step in STEPS:
+            if not (folder / step).is_dir():
+                raise InputError(f"{folder / step} is missing; run make demo")
+        (simulated,) = (folder / "simulate").glob("result.*.json")
+        return cls(
+            json.loads(read_text(simulated)),
+            Dataset.open(folder / "dataset"),
+            list(csv.DictReader(read_text(folder / "judge/decisions.csv").splitlines())),
+            pd.read_csv(folder / "compare/placements.csv"),
+            json.loads(read_text(folder / "network/compiled.json")),
+            json.loads(read_text(folder / "model/metrics.json"))["validation"],
+        )
+
+
 def report(folder: Path) -> str:
     """Return the page. Raises InputError when a step has left nothing."""
-    for step in STEPS:
-        if not (folder / step).is_dir():
-            raise InputError(f"{folder / step} is missing; run make demo")
-    dataset = Dataset.open(folder / "dataset")
-    metrics = json.loads(read_text(folder / "model" / "metrics.json"))["validation"]
-    judged = list(csv.DictReader(read_text(folder / "judge/decisions.csv").splitlines()))
-    placements = pd.read_csv(folder / "compare/placements.csv")
-    return "\n\n".join(
-        (
-            f"# {TITLE}",
-            "## 1. Placement matters",
-            "An attention block, placed at random on the small fabric and simulated. Squares are compute units, "
-            "circles memory units; links are darker when busier, and red marks what limits the throughput.",
-            _pictures(folder, "simulate"),
-            "## 2. The model in the box ranks placements of netlists that it has never seen",
-            f"{len(dataset)} placements of {len(dataset.fingerprints)} netlists were simulated. Calibrated rules and "
-            "boosting learned from the other netlists of this set; the model was trained long before, on other "
-            "netlists and other fabrics. Spearman per graph is the rank correlation between placements of one "
-            "netlist, RE the mean relative error.",
-            Table(JUDGED, [[row[column] for column in JUDGED] for row in judged]).markdown().rstrip(),
-            ranking_verdict(judged),
-            "## 3. The same seconds of search with different cost models",
-            "Netlists that no model has seen, every method with the same time on one core; pools, restarts and "
-            "simulations of finalists are in it. Throughput is simulated, and 1 is the bound of the hardware.",
-            _compared(placements),
-            search_verdict(placements),
-            "## 4. A network as you may bring it",
-            "One encoder layer in plain PyTorch (data/inputs/networks/encoder.py), imported, checked against its own "
-            "numbers, and compiled: the model says which cuts, layouts and placements are worth a simulation.",
-            _network(folder),
-            _pictures(folder, "network", "time.*.png"),
-            "## 5. Training, for show",
-            f"A toy was trained on these {len(dataset)} labels alone: on netlists kept for validation its relative "
-            f"error is {metrics['relative_error']:.3f}, its Spearman per graph {metrics['spearman']:.3f}. The model "
-            "in the box learned from far more (docs/model_card.md).",
-            _pictures(folder, "model"),
-            "## All pages",
-            _pages(folder),
-        )
+    found = Found.read(folder)
+    chapters = (
+        f"# {TITLE}",
+        "\n".join(f"- {line}" for line in summary(found)),
+        "## Pages to open\n\n" + _pages(folder),
+        *_of_placements(folder, found),
+        *_of_search(found),
+        *_of_network(folder, found),
+        *_of_toy(folder, found),
     )
+    return "\n\n".join(chapters)
+
+
+def summary(found: Found) -> list[str]:
+    """Return what the demo has shown, a sentence or two for each step."""
+    time = found.simulated["time"]
+    lost = time["congestion"] / sum(time.values())
+    first, last = found.network["history"][0]["cycles_per_input"], found.network["cycles_per_input"]
+    return [
+        f"**Placement matters** (step 1): an attention block that is placed at random spends {lost:.0%} of its time "
+        "in congestion.",
+        f"**Who knows good placements without simulating them?** (steps 2, 3) {ranking_verdict(found.judged)}",
+        f"**And in a search of the same seconds?** (step 4) {search_verdict(found.placements)}",
+        f"**It works for networks of your own** (step 5): an encoder layer in plain PyTorch was compiled, "
+        f"{first / last:.2f} times as fast as the rules' plan.",
+        "**Why a model, if there is a simulator?** " + _why(found),
+    ]
+
+
+def _why(found: Found) -> str:
+    milliseconds = 1000 * float(found.placements["simulation_seconds"].median())
+    errors = {row["method"]: row[ERROR].split(" ")[0] for row in found.judged}
+    return (
+        f"One simulation of these small netlists takes about {milliseconds:.0f} ms, and a search of seconds can afford "
+        "it: here the simulator is the best guide there is. On fabrics and networks of real size one takes seconds, "
+        "and a search must judge thousands of placements. Rules are quick enough for that, and so is the model: its "
+        f"mean error was {errors[MODEL]} in step 3, that of the rules {errors.get(RULES, 'not measured')}."
+    )
+
+
+def _of_placements(folder: Path, found: Found) -> tuple[str, ...]:
+    """Return the chapters about placements that were not searched: one at random, and many that were ranked."""
+    data = found.dataset
+    return (
+        "## Step 1: placement matters",
+        "An attention block, placed at random on the small fabric and simulated. Squares are compute units, "
+        "circles memory units; links are darker when busier, and red marks what limits the throughput.",
+        _pictures(folder, "simulate", "mha*.png"),
+        "Where its time goes: congestion is what another placement can win back.",
+        _pictures(folder, "simulate", "time*.png"),
+        "## Steps 2 and 3: the model in the box ranks placements of netlists that it has never seen",
+        f"{len(data)} placements of {len(data.fingerprints)} netlists were simulated. Calibrated rules and "
+        "boosting learned from the other netlists of this set; the model was trained long before, on other "
+        "netlists and other fabrics.",
+        "Placements of the same netlist, ranked by each method:",
+        _judged(found.judged),
+        ranking_verdict(found.judged),
+    )
+
+
+def _of_search(found: Found) -> tuple[str, ...]:
+    return (
+        "## Step 4: the same seconds of search with different cost models",
+        "Netlists that no model has seen, every method with the same time on one core; pools, restarts and "
+        "simulations of finalists are in it.",
+        "Simulated throughput (1 is the bound of the hardware):",
+        _compared(found.placements),
+        search_verdict(found.placements),
+    )
+
+
+def _of_network(folder: Path, found: Found) -> tuple[str, ...]:
+    return (
+        "## Step 5: a network as you may bring it",
+        "One encoder layer in plain PyTorch (data/inputs/networks/encoder.py), imported, checked against its own "
+        "numbers, and compiled: the model says which cuts, layouts and placements are worth a simulation.",
+        "Its sections:",
+        _network(found.network),
+        _pictures(folder, "network", "time.*.png"),
+    )
+
+
+def _of_toy(folder: Path, found: Found) -> tuple[str, ...]:
+    return (
+        "## Step 6: training, for show",
+        f"A toy was trained on these {len(found.dataset)} labels alone: on netlists kept for validation its mean "
+        f"error is {found.toy['relative_error']:.3f}, its rank within a netlist {found.toy['spearman']:.3f}. The model "
+        "in the box learned from far more (docs/model_card.md).",
+        _pictures(folder, "model"),
+    )
+
+
+def _judged(judged: Sequence[Mapping[str, str]]) -> str:
+    rows = []
+    for row in judged:
+        cells = [row["method"], *(row[column] for column in JUDGED)]
+        rows.append([f"**{cell}**" for cell in cells] if row["method"] == MODEL else cells)
+    return Table(("method", *JUDGED.values()), rows).markdown().rstrip()
 
 
 def ranking_verdict(judged: Sequence[Mapping[str, str]]) -> str:
@@ -109,10 +207,11 @@ def search_verdict(placements: pd.DataFrame) -> str:
     against = f"{gain:+.1%} over the same search with rules in its place; seeds differ by {spread:.1%} on average"
     if abs(gain) < NOTHING:
         return f"**Here the model does nothing** ({against}): what is gained over the rules is due to the search."
+    if abs(gain) <= spread:
+        return f"**What the model adds here cannot be told**: {against}, and these few seconds prove little."
     if gain < 0:
         return f"**Here the model is in the way** ({against})."
-    sure = "more" if gain > spread else "no more, so that these few seconds prove little"
-    return f"What the model itself adds is {against}: it is {sure} than that."
+    return f"What the model itself adds is {against}: it is more than that."
 
 
 def _medians(placements: pd.DataFrame) -> pd.DataFrame:
@@ -122,17 +221,21 @@ def _medians(placements: pd.DataFrame) -> pd.DataFrame:
 
 def _compared(placements: pd.DataFrame) -> str:
     medians, seconds = _medians(placements), placements.groupby("method")["seconds"].median()
+    errors = (placements["predicted"] / placements["throughput"] - 1).abs().groupby(placements["method"]).mean()
     shown = [
-        [told, *(number(v) for v in medians.loc[name]), number(medians.loc[name].mean()), f"{seconds[name]:.1f}"]
+        [
+            told, *(number(v) for v in medians.loc[name]), number(medians.loc[name].mean()),
+            "-" if name == AT_RANDOM else f"{errors[name]:.1%}", f"{seconds[name]:.1f}",
+        ]
         for name, told in COMPARED.items()
         if name in medians.index
-    ]
-    return Table(("placed with", *medians.columns, "mean", "seconds"), shown).markdown().rstrip()
+    ]  # fmt: skip
+    header = ("placed with", *medians.columns, "mean", "it predicted this with an error of", "seconds")
+    return Table(header, shown).markdown().rstrip()
 
 
-def _network(folder: Path) -> str:
+def _network(found: Mapping[str, Any]) -> str:
     """Return what became of the network, in a table and a sentence."""
-    found = json.loads(read_text(folder / "network" / "compiled.json"))
     rows = []
     for section in found["sections"]:
         bound = section["bound_cycles"]
@@ -148,15 +251,17 @@ def _network(folder: Path) -> str:
 
 
 def _pictures(folder: Path, step: str, pattern: str = "*.png") -> str:
+    """Return the pictures of a step."""
     paths = sorted((folder / step).glob(pattern))
     return "\n".join(f"![{path.stem}]({path.relative_to(folder)})" for path in paths)
 
 
 def _pages(folder: Path) -> str:
     """Return a table with a link to every page that a step has left."""
-    paths = [path.relative_to(folder) for step in STEPS for path in sorted((folder / step).glob("*.html"))]
-    rows = [[path.parts[0], f"[{path.name}]({path})"] for path in paths]
-    return Table(("step", "page"), rows).markdown().rstrip()
+    paths = [path.relative_to(folder) for step in PAGES for path in sorted((folder / step).glob("*.html"))]
+    whole = "the network of step 5: its time, its cut, the course of the search"
+    rows = [[f"[{path.name}]({path})", whole if path.name == WHOLE_NETWORK else PAGES[path.parts[0]]] for path in paths]
+    return Table(("page", "what it shows"), rows).markdown().rstrip()
 
 
 def main(config: DictConfig) -> None:

@@ -14,6 +14,10 @@ os.environ["PLACER_PROGRESS_SECONDS"] = "inf"  # how slow a machine is must not 
 # Ray's workers wait behind everything else on a busy machine unless they are told not to.
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (as Ray spells it)
 
+# Threads of torch that share cores with other tests wait for each other, many times as long as they work.
+for library in ("OMP", "OPENBLAS"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 # Shells start background jobs with Ctrl-C ignored; commands that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

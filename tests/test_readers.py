@@ -210,7 +210,7 @@ READERS = [
     ),
     finished("j.json", Outcome([0.5], [0.1], 1.0)),
     Reader("s.json", lambda folder: jobs._write(folder / "s.json", {"a": 1}, {"cycles": 3}), read_job, is_store=True),
-    finished("r.json", Placed(1.0, 1.0, 1.0, 1.0, 1.0, 1)),
+    finished("r.json", Placed(1.0, 1.0, 1.0, 1.0, 1.0, 1, 0.1)),
     Reader(
         "mlflow.json",
         at("mlflow.json", '{"uri": "u", "run_id": "1"}'),
@@ -242,7 +242,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, reader: Reader) -> Path:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:In 'x'")  # Hydra's advice on lists of defaults
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name, scope="module")
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(damage=damages)
 def test_damaged_files_are_read_or_refused_in_words(reader: Reader, folder: Path, damage: Damage) -> None:
     path = folder / reader.name

@@ -36,4 +36,4 @@ from placer.base.settings import (
     without_none,
 )
 from placer.base.sources import git_revision, source_key, sources_of
-from placer.base.tables import Cell, Picture, Table, number, percent, png, write_report
+from placer.base.tables import Cell, Picture, Table, count_text, number, percent, png, write_report

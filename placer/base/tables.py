@@ -105,6 +105,11 @@ def png(figure: Figure, dots_per_inch: int = 110) -> bytes:
     return buffer.getvalue()
 
 
+def count_text(count: int, noun: str) -> str:
+    """Return a count with its noun, which takes an s unless there is one of it."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def number(value: float, digits: int = 3) -> str:
     """Return a number for a reader, "-" where there is none."""
     return "-" if math.isnan(value) else f"{value:.{digits}f}"

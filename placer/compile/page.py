@@ -9,12 +9,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from placer.base import file_name, write_atomic
+from placer.base import count_text, file_name, write_atomic
 from placer.compile.compiled import CompiledNetwork, CompiledSection
 from placer.fabric import SiteKind
 from placer.netlist import Netlist
 from placer.pipeline import time_chapters
-from placer.show import CutGroup, CutSection, cut_figure
+from placer.show import CutGroup, CutSection, cut_figure, plain_ticks
 from placer.show.html import Cell, Chapter, Folded, Frame, Page, PageTable, Text, picture_of, placement_sections
 
 _LINE, _POINT = "#4393C3", "#B03A1E"
@@ -43,7 +43,7 @@ def compiled_page(compiled: CompiledNetwork, pages: Mapping[str, str], command: 
     fabric, time, num = compiled.fabric, compiled.time, len(compiled.plan.sections)
     subtitle = (
         f"Compiled with the cost model {compiled.cost!r} in {compiled.seconds:,.0f} s, seed {compiled.seed}: "
-        f"{num} sections, {len(compiled.sections)} of them distinct; batch of {time.batch}"
+        f"{count_text(num, 'section')}, {len(compiled.sections)} distinct; batch of {time.batch}"
     )
     whole, sections, *rest = time_chapters(time, compiled.graph.name, pages)
     chapters = [whole, _cut(compiled), sections, _predicted(compiled), _search(compiled), *rest]
@@ -55,7 +55,8 @@ def section_page(compiled: CompiledNetwork, section: CompiledSection, command: s
     fabric, result = compiled.fabric, section.result
     netlist = result.section.netlist
     chapters = placement_sections(fabric, netlist, result.measurement, [Frame("result", result.decision)])
-    subtitle = f"A section of {compiled.graph.name}, {result.section.repeats} alike"
+    alike = f", one of {result.section.repeats} alike" if result.section.repeats > 1 else ""
+    subtitle = f"A section of {compiled.graph.name}{alike}"
     return Page(f"{netlist.name} on {fabric.name}", subtitle, command, config, chapters)
 
 
@@ -136,6 +137,7 @@ def _predicted_figure(compiled: CompiledNetwork) -> Figure:
     for x, y, number in points:
         axes.annotate(str(number), (x, y), xytext=(5, -9), textcoords="offset points", fontsize=8)
     axes.set(xlabel="simulated cycles per sample", ylabel="predicted")
+    plain_ticks(axes)
     axes.grid(alpha=0.3, which="both")
     return figure
 

@@ -24,6 +24,7 @@ from placer.pipeline import (
 )
 
 S = TypeVar("S", bound=Source)
+C = TypeVar("C", PlaceConfig, CompileConfig)
 
 
 def place(
@@ -53,12 +54,9 @@ def place(
     Raises InputError that says what is wrong, what was seen and what is allowed. Ctrl-C ends the search;
     the best that was found is returned.
     """
-    given = None if isinstance(cost, str) else GivenCost(cost)
-    chosen = [f"cost={cost if given is None else given.settings}"]
-    config = _settings(PlaceConfig, "place", network, [*chosen, *settings], fabric)
+    config = _searching(PlaceConfig, "place", network, settings, fabric, cost)
     config = replace(
         config,
-        cost=given or config.cost,
         time_limit=seconds,
         max_moves=config.max_moves if seconds is None else None,
         seed=seed,
@@ -87,10 +85,8 @@ def compile(
     first result may take longer; `settings` are those of conf/compile.yaml, such as ("workers=1",). Raises
     InputError likewise.
     """
-    given = None if isinstance(cost, str) else GivenCost(cost)
-    chosen = [f"cost={cost if given is None else given.settings}"]
-    config = _settings(CompileConfig, "compile", network, [*chosen, *settings], fabric)
-    config = replace(config, cost=given or config.cost, time_limit=seconds, seed=seed)
+    config = _searching(CompileConfig, "compile", network, settings, fabric, cost)
+    config = replace(config, time_limit=seconds, seed=seed)
     compiled = config.compiled(graph=None if workload_of(network) else graph_of(network, inputs))
     results = tuple(section.result for section in compiled.sections)
     lowered = Lowered(compiled.plan, tuple(result.section for result in results))
@@ -115,6 +111,17 @@ def simulate(
     config = replace(config, placement=str(placement), seed=seed)
     lowered = _lowered(config, network, inputs)
     return Simulation(config, lowered, tuple(simulate_sections(config, lowered.sections)))
+
+
+def _searching(
+    schema: type[C], command: str, network: Any, overrides: Sequence[str], fabric: str | Path | Fabric,
+    cost: str | CostModel,
+) -> C:  # fmt: skip
+    """Return the settings of a command that searches, with a cost model that was named or handed over."""
+    given = None if isinstance(cost, str) else GivenCost(cost)
+    chosen = f"cost={cost if given is None else given.settings}"
+    config = _settings(schema, command, network, [chosen, *overrides], fabric)
+    return config if given is None else replace(config, cost=given)
 
 
 def _settings(schema: type[S], command: str, network: Any, overrides: Sequence[str], fabric: str | Path | Fabric) -> S:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,6 @@ from placer.graph import DataflowGraph, load_graph
 from placer.graph.importing import InputKind, NetworkChoice, import_network
 from placer.graph.workloads import Spec, build
 
-if TYPE_CHECKING:
-    pass
-
-Network = "str | Path | bytes | DataflowGraph | Spec | torch.nn.Module | Callable[..., Any]"
 ONNX_FILE, GRAPH_FILE = ".onnx", ".json"
 
 
@@ -73,7 +69,10 @@ def graph_of(network: Any, inputs: Any) -> DataflowGraph:
             f"{allowed_text(network, choices('workload'))}"
         )
     shapes, kinds = shapes_of(inputs)
-    return import_network(NetworkChoice(network, {}, shapes, kinds)).graph
+    try:
+        return import_network(NetworkChoice(network, {}, shapes, kinds)).graph
+    except InputError as error:  # it names the setting of commands, which is another word here
+        raise InputError(str(error).replace("input_shape", "inputs")) from error
 
 
 def shapes_of(inputs: Any) -> tuple[Sequence[Any] | None, InputKind | list[InputKind]]:

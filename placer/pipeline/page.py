@@ -10,6 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from placer.annealing import Round
+from placer.base import count_text
 from placer.fabric import SiteKind
 from placer.pipeline.network_time import NetworkTime
 from placer.pipeline.placing import INTERVAL, Judged, PlaceConfig, PlacedSection
@@ -52,7 +53,9 @@ def placing_page(config: PlaceConfig, placed: PlacedSection, command: str, more:
 def total_page(config: Source, time: NetworkTime, name: str, pages: Mapping[str, str], command: str) -> Page:
     """Return everything about a network of several sections; `pages` are those of the sections, by netlist."""
     num_all = sum(section.run.repeats for section in time.sections)
-    subtitle = f"The whole network: {num_all} sections, {len(time.sections)} of them distinct; batch of {time.batch}"
+    subtitle = (
+        f"The whole network: {count_text(num_all, 'section')}, {len(time.sections)} distinct; batch of {time.batch}"
+    )
     chapters = time_chapters(time, name, pages)
     return Page(f"{name} on {config.fabric.name}", subtitle, command, asdict(config), chapters)
 
@@ -157,10 +160,11 @@ def _search(placed: PlacedSection) -> Chapter:
     facts += [[f"refused: {name.replace('_', ' ')}", n] for name, n in result.refused.items()]
     starts: list[list[Cell]] = [[f"{s.number}", f"{s.result.energy:.4f}", s.result.moves] for s in placed.search.starts]
     words = "Energy, best energy and temperature over the moves of the search; table below"
+    is_curve = len(result.curve) > 1
     return Chapter(
         "Course of the search",
         [
-            picture_of(curve_figure(result.curve, ""), words),
+            picture_of(curve_figure(result.curve, ""), words) if is_curve else Text("Too short for a curve."),
             Folded("The course as a table", [_curve_table(result.curve)]),
             PageTable("The search", ["", "value"], facts),
             PageTable("Starts", ["start", "energy", "moves"], starts),

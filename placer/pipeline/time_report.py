@@ -54,7 +54,7 @@ def time_facts(time: NetworkTime) -> dict[str, str]:
     facts = {"cycles per input": f"{time.cycles_per_input:,.0f} (batch of {time.batch})"}
     if milliseconds is not None and rate is not None:
         facts["time per input"] = (
-            f"{milliseconds:,.4g} ms at {time.fabric.clock_mhz} MHz ({rate:,.1f} inputs per second)"
+            f"{duration_text(milliseconds)} at {time.fabric.clock_mhz} MHz ({_rate_text(rate)} inputs per second)"
         )
     flops = time.teraflops
     of_flops = "" if flops is None else f" ({flops:,.3g} TFLOP/s, two for each multiply-accumulate)"
@@ -71,6 +71,15 @@ def time_facts(time: NetworkTime) -> dict[str, str]:
         facts["energy per input"] = f"{joules_text(total)} by the fabric's table ({total * rate:,.3g} W)"
         facts["where the energy goes"] = ", ".join(f"{part} {value / total:.1%}" for part, value in joules.items())
     return facts
+
+
+def duration_text(milliseconds: float) -> str:
+    """Return a time in milliseconds, or in microseconds where that says more."""
+    return f"{milliseconds:,.4g} ms" if milliseconds >= 0.01 else f"{1000 * milliseconds:,.4g} µs"
+
+
+def _rate_text(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.3g}"
 
 
 def _congestion(time: NetworkTime) -> str:
@@ -152,7 +161,7 @@ def section_time_to_dict(section: SectionTime) -> dict[str, float | None]:
 def time_figures(time: NetworkTime, name: str) -> dict[str, Figure]:
     """Return the pictures of a network by the name of their file: bars of time and energy, and roofline."""
     milliseconds = time.milliseconds_per_input
-    of_time = "" if milliseconds is None else f", {milliseconds:,.3g} ms"
+    of_time = "" if milliseconds is None else f", {duration_text(milliseconds)}"
     title = f"{name}: {time.cycles_per_input:,.0f} cycles{of_time} per input, {time.share_of_peak:.0%} of the MAC peak"
     bars = [
         Bar(_label(number, section), tuple(getattr(section, part) for part in PARTS))

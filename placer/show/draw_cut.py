@@ -61,7 +61,8 @@ def _draw_strip(axes: Axes, order: Sequence[int], lines: int) -> None:
         axes.add_patch(Rectangle((column, line), 0.94, 0.86, facecolor=section_colour(number)))
         axes.text(column + 0.47, line + 0.45, str(number), ha="center", va="center", fontsize=7)
     axes.set(xlim=(0, min(len(order), _STRIP_BOXES)), ylim=(lines, 0))
-    axes.set_title(f"{len(order)} sections in the order in which they run", fontsize=9, loc="left")
+    told = "1 section" if len(order) == 1 else f"{len(order)} sections in the order in which they run"
+    axes.set_title(told, fontsize=9, loc="left")
     axes.axis("off")
 
 

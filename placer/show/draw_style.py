@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from io import BytesIO
@@ -11,10 +12,12 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
 
 from placer.base import InputError, write_atomic
 from placer.netlist import Netlist
@@ -109,6 +112,17 @@ def op_style(op: str) -> OpStyle:
     forward = op if op in _STYLES else op.removesuffix("_grad")
     style = _STYLES.get(forward, OpStyle(op[:2].title(), "#AAAAAA"))
     return style if op == forward else OpStyle(f"{style.code}'", style.colour)
+
+
+def plain_ticks(axes: Axes) -> None:
+    """Write the ticks of logarithmic axes as plain numbers: 1, 2, 5, 10 and so on."""
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}" if _first_digit(value) in "25" else ""))
+
+
+def _first_digit(value: float) -> str:
+    return f"{value:.0e}"[0] if math.isfinite(value) and value > 0 else " "
 
 
 def is_gradient(op: str) -> bool:

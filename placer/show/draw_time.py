@@ -11,6 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from placer.show.draw_style import plain_ticks
+
 # Of the parts of a bar, in their order: colours that also differ in lightness.
 _COLOURS = ("#4393C3", "#1B5E42", "#B03A1E", "#F3C77B", "#8C6BB1", "#999999")
 _ROOF, _POINT = "#444444", "#B03A1E"
@@ -125,8 +127,7 @@ def _draw_roof(axes: Axes, shown: Sequence[RoofPoint], peak: float, dram_rate: f
     axes.loglog([left, ridge, right], [left * dram_rate, peak, peak], color=_ROOF, linewidth=1.6, zorder=1, label=roofs)
     axes.axvline(ridge, color=_ROOF, linewidth=0.7, linestyle=":")
     axes.set(xlim=(left, right), ylim=(lowest, peak * 1.6))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    plain_ticks(axes)
 
 
 def _label_points(axes: Axes, shown: Sequence[RoofPoint]) -> None:

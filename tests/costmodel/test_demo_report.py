@@ -14,13 +14,13 @@ from placer.base.config import run_command
 from tests.costmodel.cases import labelled
 
 pytestmark = pytest.mark.slow
-PLACEMENTS = """group,netlist,method,seed,throughput,seconds
-ffn,ffn-1,heuristic,0,0.5,3.0
-ffn,ffn-1,heuristic,1,0.7,3.0
-ffn,ffn-1,pool,0,0.8,3.1
-ffn,ffn-1,pool,1,0.8,3.1
-ffn,ffn-1,shipped,0,0.9,3.1
-ffn,ffn-1,shipped,1,0.9,3.1
+PLACEMENTS = """group,netlist,method,seed,throughput,predicted,seconds,simulation_seconds
+ffn,ffn-1,heuristic,0,0.5,0.5,3.0,0.02
+ffn,ffn-1,heuristic,1,0.7,0.7,3.0,0.02
+ffn,ffn-1,pool,0,0.8,0.8,3.1,0.02
+ffn,ffn-1,pool,1,0.8,1.0,3.1,0.02
+ffn,ffn-1,shipped,0,0.9,0.9,3.1,0.02
+ffn,ffn-1,shipped,1,0.9,0.9,3.1,0.02
 """
 JUDGED = """test set,method,netlists,RE,Spearman per graph,best decile,top-1 regret
 demo,boosting,8,0.2,0.8,0.5,0.02
@@ -46,12 +46,16 @@ def test_the_page_tells_what_was_judged_and_compared(tmp_path: Path) -> None:
     (tmp_path / "judge/decisions.csv").write_text(JUDGED)
     (tmp_path / "network/compiled.json").write_text(json.dumps(COMPILED))
     (tmp_path / "compare/placements.csv").write_text(PLACEMENTS)
+    (tmp_path / "simulate/result.small.json").write_text(json.dumps({"time": {"bound": 6.0, "congestion": 4.0}}))
     (tmp_path / "network/block.html").touch()
     text = report(tmp_path)
-    assert "| model | 0.1 | 0.9 | 0.6 | 0.01 |" in text
+    assert "an attention block that is placed at random spends 40% of its time in congestion" in text
+    assert "One simulation of these small netlists takes about 20 ms" in text
+    assert "| **model** | **0.9** | **0.1** | **0.6** | **0.01** |" in text
     assert "By rank, the model is first: 0.900 against 0.800 (boosting)." in text
-    assert "| the expert's rules, tuned, with restarts | 0.600 | 0.600 | 3.0 |" in text
-    assert "| **the learned model in the box** | 0.900 | 0.900 | 3.1 |" in text
+    assert "| the expert's rules, tuned, with restarts | 0.600 | 0.600 | 0.0% | 3.0 |" in text
+    assert "| the model's search, rules in the model's place | 0.800 | 0.800 | 12.5% | 3.1 |" in text
+    assert "| **the learned model in the box** | 0.900 | 0.900 | 0.0% | 3.1 |" in text
     assert "What the model itself adds is +12.5% over the same search" in text
     assert "| encoder | 2 | 0.700 | 0.875 |" in text
     assert "| tail | 1 | 0.700 | - |" in text
@@ -68,7 +72,7 @@ def test_the_page_tells_what_was_judged_and_compared(tmp_path: Path) -> None:
     [(0.801, "Here the model does nothing"), (0.7, "Here the model is in the way"), (0.9, "the model itself adds")],
 )
 def test_what_is_not_the_models_gain_is_said(throughput: float, said: str) -> None:
-    frame = pd.read_csv(io.StringIO(PLACEMENTS.replace("0.9,", f"{throughput},")))
+    frame = pd.read_csv(io.StringIO(PLACEMENTS.replace("0.9,0.9,", f"{throughput},0.9,")))
     assert said in search_verdict(frame)
 
 

@@ -47,9 +47,15 @@ def _kind(line: str) -> str:
 
 
 def _blocks(heading: str, lines: list[str], folder: Path) -> Iterator[Block]:
-    caption = heading
+    """Yield the blocks of a chapter; a line that ends with a colon is the caption of the table behind it."""
+    caption, waiting = heading, ""
     for kind, group in groupby(lines, _kind):
         own = list(group)
+        if kind == "gap":
+            continue
+        if waiting and kind != "table":
+            yield Text(waiting)
+        waiting = ""
         if kind == "table":
             header, _, *rows = (_BAR.split(line)[1:-1] for line in own)
             yield PageTable(caption, list(map(_plain, header)), [list(map(_cell, row)) for row in rows])
@@ -59,10 +65,16 @@ def _blocks(heading: str, lines: list[str], folder: Path) -> Iterator[Block]:
         elif kind == "picture":
             for picture in filter(None, map(_PICTURE.fullmatch, own)):
                 yield Image((folder / picture[2]).read_bytes(), "image/png", _plain(picture[1]))
-        elif kind != "gap":
+        else:
             text = _plain(" ".join(own).lstrip("#"))
-            caption = text.rstrip(":") if text.endswith(":") or kind == "heading" else heading
-            yield Text(text)
+            is_caption = text.endswith(":")
+            caption = text.rstrip(":") if is_caption or kind == "heading" else heading
+            if is_caption:
+                waiting = text
+            else:
+                yield Text(text)
+    if waiting:
+        yield Text(waiting)
 
 
 def _cell(text: str) -> Cell:

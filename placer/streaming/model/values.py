@@ -84,14 +84,15 @@ class Meaning:
 
     @property
     def not_executed(self) -> list[str]:
-        """Return what is not executed, a line each: messages, and instructions with something else in their place."""
+        """Return what is not executed, a line for each instruction: its messages, and why it cannot be computed."""
         lines = []
         for node, item in enumerate(self.program.instructions):
             messages = [op for op in item.ops if is_message(op)]
-            if messages:
-                lines.append(f"instruction {node}: message {', '.join(map(repr, messages))}")
-            if node in self.unknown:
-                lines.append(f"instruction {node}: {self.unknown[node]}")
+            told = [f"message {', '.join(map(repr, messages))}"] if messages else []
+            if node in self.unknown and len(messages) < max(1, len(item.ops)):  # a mere message has no number
+                told.append(self.unknown[node])
+            if told:
+                lines.append(f"instruction {node}: {'; '.join(told)}")
         return lines
 
     @property

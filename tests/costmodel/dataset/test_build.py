@@ -102,6 +102,7 @@ def test_other_settings_in_the_same_folder_are_refused(made: Path) -> None:
         make(made, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("added", "is_stale"), [("# words\n", False), ("OTHER = 1\n", True)])
 def test_other_code_makes_a_dataset_stale_other_words_do_not(
     added: str, is_stale: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from costmodel.quality import MEASURES
 
 
+@pytest.mark.slow
 def test_figures_of_fixed_work_are_the_same_twice() -> None:
     for name in ("streaming", "size"):
         first, again = (list(MEASURES[name]()) for _ in range(2))

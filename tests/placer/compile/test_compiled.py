@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,27 @@ def network() -> CompiledNetwork:
     return compiled(build(FfnSpec(48, 64, 128)), options(1))
 
 
-def test_a_compiled_network_passes_through_files(network: CompiledNetwork, tmp_path: Path) -> None:
-    network.save(tmp_path)
-    again = load_compiled(tmp_path)
+@pytest.fixture(scope="module")
+def saved(network: CompiledNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a network, not to be changed."""
+    folder = tmp_path_factory.mktemp("compiled")
+    network.save(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(saved: Path, tmp_path: Path) -> Path:
+    """Return a folder of a network, to be changed."""
+    return shutil.copytree(saved, tmp_path / "copy")
+
+
+def test_a_compiled_network_passes_through_files(network: CompiledNetwork, saved: Path) -> None:
+    again = load_compiled(saved)
     assert (again.plan, again.graph, again.fabric) == (network.plan, network.graph, network.fabric)
     assert again.cycles_per_input == network.cycles_per_input and again.history == network.history
     assert (again.cost, again.seed, again.is_interrupted) == ("rules", 0, False)
     assert again.throughput == network.throughput
-    told = json.loads((tmp_path / "compiled.json").read_text())
+    told = json.loads((saved / "compiled.json").read_text())
     assert told["cycles_per_input"] == network.cycles_per_input
     assert told["share_of_peak"] == network.share_of_peak
     assert len(told["sections"]) == len(network.sections)
@@ -49,22 +63,18 @@ def test_a_compiled_network_passes_through_files(network: CompiledNetwork, tmp_p
         ("graph.json", '"kind": "linear"', '"kind": "magic"', "graph file"),
     ],
 )
-def test_files_that_were_changed_are_refused(
-    network: CompiledNetwork, tmp_path: Path, file: str, old: str, new: str, message: str
-) -> None:
-    network.save(tmp_path)
-    text = (tmp_path / file).read_text()
+def test_files_that_were_changed_are_refused(copy: Path, file: str, old: str, new: str, message: str) -> None:
+    text = (copy / file).read_text()
     assert old in text
-    (tmp_path / file).write_text(text.replace(old, new, 1))
+    (copy / file).write_text(text.replace(old, new, 1))
     with pytest.raises(InputError, match=message):
-        load_compiled(tmp_path)
+        load_compiled(copy)
 
 
-def test_a_missing_file_is_named(network: CompiledNetwork, tmp_path: Path) -> None:
-    network.save(tmp_path)
-    next(tmp_path.glob("*.decision.json")).unlink()
+def test_a_missing_file_is_named(copy: Path) -> None:
+    next(copy.glob("*.decision.json")).unlink()
     with pytest.raises(InputError, match=r"decision\.json"):
-        load_compiled(tmp_path)
+        load_compiled(copy)
 
 
 def _run(*arguments: str) -> int:

@@ -73,6 +73,7 @@ def test_ctrl_c_before_the_first_result_is_told() -> None:
         compiled(graph, options(5), load_fabric("small", ["columns=4", "rows=4"]), before_round=press)
 
 
+@pytest.mark.slow
 def test_a_lost_worker_costs_its_jobs_only(caplog: pytest.LogCaptureFixture) -> None:
     def lose(number: int) -> None:
         if number == 1:

@@ -177,7 +177,7 @@ JSON_VALUES = st.recursive(
 
 @pytest.mark.slow
 @given(st.data(), JSON_VALUES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_value_anywhere_is_refused_or_legal(folder: Path, data: st.DataObject, value: Any) -> None:
     content = document(folder)
     path: list[Any] = []
@@ -191,7 +191,7 @@ def test_any_value_anywhere_is_refused_or_legal(folder: Path, data: st.DataObjec
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_spoilt_text_is_refused_or_legal(folder: Path, data: st.DataObject) -> None:
     document(folder)
     text = (folder / "legal.json").read_text()

@@ -184,7 +184,7 @@ class TestDimensionOrdered:
 
 class TestEveryMethod:
     @given(problems_to_route())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     def test_passes_the_checker(self, problem: tuple[Fabric, Netlist, int]) -> None:
         fabric, netlist, seed = problem
         sites = random_sites(fabric, netlist, 3, seed)
@@ -270,7 +270,7 @@ class TestNegotiated:
         assert sorted(decision.channels[0].tolist()) == [0, 1, 2, 3]
 
     @given(problems_to_route())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     def test_busiest_link_never_carries_more_than_with_xy(self, problem: tuple[Fabric, Netlist, int]) -> None:
         fabric, netlist, seed = problem
         sites = random_sites(fabric, netlist, 3, seed)
@@ -292,7 +292,7 @@ class TestNegotiated:
             assert num_mesh_links(fabric, decision, flow_id) == hops
 
     @given(problems_to_route(), st.integers(0, 1), st.data())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     def test_a_way_to_one_target_is_the_cheapest(
         self, problem: tuple[Fabric, Netlist, int], turn_class: int, data: st.DataObject
     ) -> None:
@@ -319,7 +319,7 @@ class TestNegotiated:
 
 class TestReroute:
     @given(problems_to_route(), st.sampled_from(RoutingMethod), st.data())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     def test_touched_flows_change_and_others_keep_their_bytes(
         self, problem: tuple[Fabric, Netlist, int], method: RoutingMethod, data: st.DataObject
     ) -> None:

@@ -105,6 +105,14 @@ def test_inputs_are_shapes_or_examples(inputs: object, shapes: object, kinds: ob
     assert shapes_of(inputs) == (shapes, kinds)
 
 
+def test_messages_call_inputs_by_their_name_in_python() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InputError, match="set inputs, for example"):
+        graph_of(torch.nn.Linear(4, 4), None)
+    with pytest.raises(InputError, match=r"takes 2 inputs \(input1, input2\), inputs has 1"):
+        graph_of(torch.nn.Bilinear(4, 4, 4), (3, 4))
+
+
 def test_a_fabric_may_be_a_file_or_an_object(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("defaults: [small, _self_]\nname: mine\nlink: {hop_cycles: 3}\n")

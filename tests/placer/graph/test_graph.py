@@ -345,7 +345,7 @@ def _paths(value: Any, prefix: tuple[Any, ...] = ()) -> list[list[Any]]:
 
 @pytest.mark.slow
 @given(st.sampled_from(_paths(document())), JSON_VALUES | ODD_VALUES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_changed_file_is_read_or_refused_but_never_crashes(path: list[Any], value: Any) -> None:
     try:
         graph = from_json(_change(path, value))

@@ -183,7 +183,7 @@ def test_random_specs_differ(family: str) -> None:
     st.dictionaries(st.sampled_from(["rows", "width", "columns", "depth", "hidden", "heads"]), st.integers(-2, 2000)),
     st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_given_sizes_win_or_are_refused(family: str, budget: int, chosen: dict[str, Any], random: bool) -> None:
     config = WorkloadConfig(family, random=random, **chosen)
     try:

@@ -139,7 +139,7 @@ def test_no_placement_with_buffers_that_share_a_site_is_faster_than_the_bound(se
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_no_placement_of_many_is_faster_than_the_bound(seed: int) -> None:
     assert_not_faster(*random_case(seed, deadlock_free=True))

@@ -412,7 +412,7 @@ GOOD = two_layers().SerializeToString()
 
 @given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=6),
        st.integers(0, len(GOOD)))  # fmt: skip
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_changed_bytes_give_a_network_or_a_clear_message(
     tmp_path: Path, changes: list[tuple[int, int]], length: int
 ) -> None:
@@ -448,7 +448,7 @@ ATTRIBUTES = st.dictionaries(
 @pytest.mark.slow
 @given(st.lists(st.tuples(OPERATORS, st.lists(NAMES, max_size=4), ATTRIBUTES), max_size=4),
        st.lists(st.integers(-4, 2**40), max_size=4))  # fmt: skip
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_nodes_give_a_network_or_a_clear_message(
     tmp_path: Path, nodes: list[tuple[str, list[str], dict[str, Any]]], numbers: list[int]
 ) -> None:

@@ -27,6 +27,8 @@ in *one* line of **two**, 2 * 3 * 4:
 
 ![Rank within each graph](rank.png)
 Words.
+
+Nothing follows:
 """
 
 
@@ -38,12 +40,15 @@ def test_all_that_a_report_has_is_on_the_page(tmp_path: Path) -> None:
     assert (first.heading, second.heading) == ("Summary", "Farther")
     assert list(first.blocks) == [
         Listing(["Command: x <y> **z**", "Seeds: [0, 1]"]),
-        Text("Who wins (how), in one line of two, 2 * 3 * 4:"),
         PageTable(
             "Who wins (how), in one line of two, 2 * 3 * 4", ["method", "RE"], [["flow", "0.05"], ["a|b", "10*"]]
         ),
     ]
-    assert list(second.blocks) == [Image(b"png", "image/png", "Rank within each graph"), Text("Words.")]
+    assert list(second.blocks) == [
+        Image(b"png", "image/png", "Rank within each graph"),
+        Text("Words."),
+        Text("Nothing follows:"),
+    ]
     assert "x &lt;y&gt;" in page.to_html()
 
 

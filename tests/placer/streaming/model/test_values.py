@@ -184,12 +184,17 @@ def test_messages_change_no_number() -> None:
     items = (
         Instruction(("mul", 2, "afMsgDest: loop_head"), ("a",), ("b",)),
         Instruction(("afLoopCtrl", "neg"), ("b",), ("c",)),
+        Instruction(("afMsgDest: loop_exit",)),
+        Instruction(("afMsgDest: loop_exit", "fork"), ("c",)),
     )
-    meaning = meaning_of(Program("messages", items, ((0, 1),)))
+    meaning = meaning_of(Program("messages", items, ((0, 1), (1, 3))))
     assert meaning.not_executed == [
         "instruction 0: message 'afMsgDest: loop_head'",
         "instruction 1: message 'afLoopCtrl'",
+        "instruction 2: message 'afMsgDest: loop_exit'",
+        meaning.not_executed[3],
     ]
+    assert meaning.not_executed[3].startswith("instruction 3: message 'afMsgDest: loop_exit'; unknown op 'fork'")
     assert evaluate(meaning, {"a": np.asarray(3.0)})[1] == -6.0
 
 
