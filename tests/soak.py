@@ -161,21 +161,28 @@ def on_full_disk(folder: Path, expected: object) -> list[str]:
     return faults
 
 
-def kill_something(lane: Lane, rng: random.Random) -> None:
-    """Kill a worker of what a lane runs now, or all of it."""
+def note(text: str) -> None:
+    """Say where it is: on a busy machine every step takes minutes."""
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+
+
+def kill_something(lane: Lane, rng: random.Random) -> bool:
+    """Kill a worker of what a lane runs now, or all of it; return whether something was hit."""
     pid = lane.pid
     if pid is None:
-        return
+        return False
     try:
         children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         os.kill(rng.choice(children) if children and rng.random() < 0.7 else pid, signal.SIGKILL)
     except (OSError, ValueError):  # it has just ended
-        return
+        return False
+    return True
 
 
 def soak(settings: SoakSettings, folder: Path) -> tuple[list[Lane], list[str], dict[str, int]]:
     """Run all lanes until time is up; return them, other faults, and what was done to them."""
     rng, events, faults = random.Random(settings.seed), {"kills": 0, "server restarts": 0, "nodes lost": 0}, list[str]()
+    turn = 0
     write_tiny(folder / "data")
     with ExitStack() as stack:
         cluster = stack.enter_context(ray_cluster(2)) if settings.ray else None
@@ -184,9 +191,11 @@ def soak(settings: SoakSettings, folder: Path) -> tuple[list[Lane], list[str], d
         server.wait()
         chosen = lanes(folder, server, None if cluster is None else cluster.address)
         for number, lane in enumerate(chosen):  # undisturbed
+            note(f"{lane.name}, undisturbed")
             lane.run(folder / f"whole{number}")
             if lane.expected is None:
                 return chosen, [f"{lane.name} does not work undisturbed"], events
+        note(f"all at once, disturbed, for {settings.minutes:g} minutes and until the last round has ended")
         end, stop = time.monotonic() + 60 * settings.minutes, threading.Event()
         threads = [threading.Thread(target=_repeat, args=(lane, folder, stop)) for lane in chosen]
         for thread in threads:
@@ -195,15 +204,16 @@ def soak(settings: SoakSettings, folder: Path) -> tuple[list[Lane], list[str], d
         disk.start()
         while time.monotonic() < end:
             time.sleep(rng.uniform(0, 2 * settings.kill_seconds))
-            kill_something(rng.choice(chosen), rng)
-            events["kills"] += 1
-            if events["kills"] % 5 == 2:
+            events["kills"] += kill_something(rng.choice(chosen), rng)
+            turn += 1
+            if turn % 5 == 2:
                 server.kill()
                 server = Server(folder, server.port)
                 events["server restarts"] += 1
-            if cluster is not None and cluster.worker_nodes and events["kills"] >= 3:
+            if cluster is not None and cluster.worker_nodes and turn >= 3:
                 cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
                 events["nodes lost"] += 1
+            note(", ".join(f"{count} {what}" for what, count in events.items()))
         stop.set()
         server.wait()
         for thread in (*threads, disk):
@@ -233,6 +243,7 @@ def main() -> None:
     config = OmegaConf.merge(OmegaConf.structured(SoakSettings), OmegaConf.from_cli(sys.argv[1:]))
     settings = SoakSettings(**OmegaConf.to_container(config))  # type: ignore[arg-type]
     torch.set_num_threads(1)
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (else Ray's lane waits behind all others)
     output = Path(settings.output)
     make_folder(output)
     with TemporaryDirectory() as name:

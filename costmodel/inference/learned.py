@@ -31,10 +31,11 @@ from costmodel.inference.full import predict_encoded
 from costmodel.inference.search import LearnedSearch
 from costmodel.inference.session import Session
 from costmodel.inference.strange import strange_constants, strange_facts, warning_of
-from costmodel.model import SHIPPED, Model, Prediction, open_model
+from costmodel.model import SHIPPED, Model, Prediction, model_file, open_model
 from costmodel.networks import FlowNetwork
 from placer.annealing import BatchedSearch, Search, Start
 from placer.base import FloatArray, InputError, IntArray
+from placer.base.workers import file_digest
 from placer.cost import CostModel, Rules
 from placer.decision import Decisions
 from placer.fabric import NOT_SIMULATED, Fabric, fabric_of, load_fabric
@@ -187,6 +188,19 @@ class LearnedChoice:
             [self.model_file, *self.more_models], fabric, self.pessimism, self.student,
             self.tracking,
         )  # fmt: skip
+
+    def files(self) -> dict[str, str]:
+        """Return the hash of each model file; a URI stands for itself. Raises InputError when one cannot be read."""
+        named = [("model_file", self.model_file), *(("more_models", each) for each in self.more_models)]
+        hashes = {}
+        for option, location in named:
+            try:
+                path = model_file(location)
+                if path is not None:
+                    hashes[str(location)] = file_digest(path)
+            except InputError as error:
+                raise InputError(f"{option}: {error}") from error
+        return hashes
 
 
 def _mixture(members: FloatArray) -> Prediction:

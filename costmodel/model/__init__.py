@@ -13,5 +13,5 @@ from costmodel.model.labelled import (
     register_kind,
     split_validation,
 )
-from costmodel.model.location import log_model, open_model
+from costmodel.model.location import log_model, model_file, open_model
 from costmodel.model.model import BATCH_SIZE, Model, PotentialNetwork

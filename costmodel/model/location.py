@@ -15,6 +15,13 @@ DEFAULT_TRACKING = "sqlite:///data/mlflow.db"
 _SCHEMES = ("runs:/", "models:/")
 
 
+def model_file(location: str | Path) -> Path | None:
+    """Return the file of a model: that in the box, or the one named; None for a URI."""
+    if str(location).startswith(_SCHEMES):
+        return None
+    return shipped_file() if str(location) == SHIPPED else Path(location)
+
+
 def open_model(location: str | Path, tracking: str | None = None) -> Model:
     """Open a model: the one in the box (`shipped`), a file, or one in MLflow.
 

@@ -1,6 +1,6 @@
 """Cost models that score decisions: the protocol, the expert's rules, the simulator, random."""
 
-from placer.cost.choice import CostChoice, HeuristicChoice, RandomChoice, SimulatorChoice
+from placer.cost.choice import CostChoice, HeuristicChoice, RandomChoice, SimulatorChoice, file_hashes
 from placer.cost.cost import (
     CostModel,
     PotentialCost,

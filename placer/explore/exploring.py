@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from placer.base import DoesNotFitError, InputError, Positive, source_key
-from placer.base.workers import ExecutorKind, Workers, digest_of, file_digest, run_jobs
-from placer.cost import HeuristicCost, PotentialCost
+from placer.base.workers import ExecutorKind, Workers, digest_of, run_jobs
+from placer.cost import HeuristicCost, PotentialCost, file_hashes
 from placer.explore.front import front_of, hopeful
 from placer.explore.sweep import Point, points_of
 from placer.fabric import Fabric, area_mm2
@@ -133,7 +133,7 @@ class FabricJob:
             "code": source_key(Path(__file__)),
             "graph": digest_of(to_json(self.graph)),
             "settings": digest_of(settings),
-            "files": _files(settings["cost"]),
+            "files": file_hashes(self.config.cost),
             "is_placed": self.is_placed,
         }
 
@@ -210,9 +210,3 @@ def measure(job: FabricJob) -> Measured:
     if placed[-1].is_interrupted:
         raise KeyboardInterrupt  # half a network is no result
     return Measured([run_of(config.fabric, one) for one in placed])
-
-
-def _files(options: dict[str, Any]) -> dict[str, str]:
-    """Return hashes of the files that a cost model is made from."""
-    values = [item for value in options.values() for item in (value if isinstance(value, list | tuple) else [value])]
-    return {str(path): file_digest(path) for path in values if isinstance(path, Path) and path.is_file()}

@@ -51,6 +51,8 @@ from placer.stencil.show import draw_fabric, draw_volume, score_table, solution_
 
 START_SECONDS = 2.0  # of Python and its imports, which count
 LOADING_SECONDS = 2.0  # compiled code is loaded within this; what takes longer is compiled anew
+BRIEF = 0.2  # seconds; what takes less does not tell how busy the machine is
+BUSY = 1.5  # seconds that pass per second of computing, from which on it is told
 PICTURE_SECONDS = 2.5  # to draw both pictures
 SECONDS_PER_POINT = 1.5e-7  # to write a generated problem, per lattice point
 RESULT_SCHEMA = 2
@@ -152,20 +154,22 @@ def main(config: DictConfig) -> None:
     for name, _ in settings.jobs():
         require_folder(settings.solution_file(name).parent)
     console = make_console()
-    begin = time.perf_counter() - START_SECONDS
+    begin, slowness = time.perf_counter() - START_SECONDS, 1.0
     with MapProgress(settings.time_limit) as progress, Interrupt() as interrupt:
         for number, (name, load) in enumerate(settings.jobs()):
             problem = load()
             progress.begin(name)
             if number == 0:  # not before the input is known to be right
-                begin += _compiling_seconds()
+                compiling, slowness = _make_ready()
+                begin += compiling
             ending, is_asked = _ending_seconds(settings, problem), lambda: interrupt.is_asked
-            clock = Clock(settings.time_limit, problem.num_pes, begin, ending, is_asked)
+            clock = Clock(settings.time_limit, problem.num_pes, begin, ending, is_asked, slowness)
             least = clock.least_limit(problem.heat.size)
             if least > settings.time_limit:
                 console.print(
                     f"warning: {name}: time_limit={settings.time_limit:g} is too short for this volume and fabric; "
-                    f"a first solution, checked and written, takes about {math.ceil(least)} s, and is all there will be"
+                    f"a first solution, checked and written, takes about {math.ceil(least)} s{_busy(slowness)}, "
+                    "and is all there will be"
                 )
             objective = make_objective(settings.objective, problem)
             mapping = map_volume(problem, clock, settings.seed, objective, progress.on_step)
@@ -190,11 +194,20 @@ def _ending_seconds(settings: StencilConfig, problem: Problem) -> float:
     return writing + (PICTURE_SECONDS if settings.pictures else 0.0)
 
 
-def _compiling_seconds() -> float:
-    """Make compiled code ready; return the time of compiling, which counts for no time limit."""
-    begin = time.perf_counter()
+def _make_ready() -> tuple[float, float]:
+    """Make compiled code ready; return the time of compiling, and how slow the machine is meanwhile.
+
+    Compiling counts for no time limit. Slow: seconds that pass per second of computing.
+    """
+    begin, computing = time.perf_counter(), time.process_time()
     warm_up()
-    return max(0.0, time.perf_counter() - begin - LOADING_SECONDS)
+    seconds = time.perf_counter() - begin
+    slowness = (BRIEF + seconds) / (BRIEF + time.process_time() - computing)
+    return max(0.0, seconds - LOADING_SECONDS), max(1.0, slowness)
+
+
+def _busy(slowness: float) -> str:
+    return f" on this busy machine ({slowness:.1f} s pass per second of computing)" if slowness >= BUSY else ""
 
 
 def write(config: StencilConfig, name: str, problem: Problem, mapping: Mapping, *, is_interrupted: bool) -> None:

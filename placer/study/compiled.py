@@ -31,8 +31,9 @@ from placer.base import (
     write_report,
 )
 from placer.base.config import compose_config, run_command, to_dataclass
-from placer.base.workers import Workers, run_jobs
+from placer.base.workers import Workers, file_digest, run_jobs
 from placer.compile import CompileConfig, prediction_error
+from placer.cost import file_hashes
 
 KIND = "compiled network of a comparison"
 SCHEMA_VERSION = 2
@@ -110,8 +111,15 @@ class CompileJob:
 
     def origin(self) -> dict[str, Any]:
         """Return what the result depends on, besides the speed of the machine."""
-        code = source_key(Path(__file__))
-        return {"kind": KIND, "schema": SCHEMA_VERSION, "code": code, "overrides": list(self.overrides)}
+        config = self.config()
+        networks = [Path(name) for name in (config.model, config.graph, config.plan) if name is not None]
+        return {
+            "kind": KIND,
+            "schema": SCHEMA_VERSION,
+            "code": source_key(Path(__file__)),
+            "overrides": list(self.overrides),
+            "files": file_hashes(config.cost) | {str(path): file_digest(path) for path in networks if path.is_file()},
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import pandas as pd
 
 from costmodel.evaluation.comparison.cases import Case
 from costmodel.evaluation.comparison.methods import Placed, PlacingMethod, place
-from costmodel.model import SHIPPED, shipped_file
 from placer.base import InputError, source_key
-from placer.base.workers import Workers, digest_of, file_digest, run_jobs
+from placer.base.workers import Workers, digest_of, run_jobs
+from placer.cost import file_hashes
 
 KIND = "dataflow-costmodel comparison"
 SCHEMA_VERSION = 5
@@ -45,7 +45,7 @@ class PlacingJob:
             "fabric": digest_of(asdict(self.case.fabric)),
             "method": self.name,
             "settings": digest_of(settings),
-            "files": _file_hashes(settings["cost"]),
+            "files": file_hashes(self.method.settings.cost),
             "seconds": self.method.seconds_of(self.seconds),
             "seed": self.seed,
         }
@@ -112,16 +112,3 @@ def _decode(values: dict[str, Any]) -> Placed:
     if not all(map(math.isfinite, values.values())):
         raise ValueError("a value is not finite")
     return Placed(**values)
-
-
-def _file_hashes(options: dict[str, Any]) -> dict[str, str]:
-    """Return hashes of the files that a cost model is made from; a URI stands for itself."""
-    hashes = {}
-    for name, value in options.items():
-        for path in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(path, Path) and ":" not in str(path):
-                try:
-                    hashes[str(path)] = file_digest(shipped_file() if str(path) == SHIPPED else path)
-                except InputError as error:
-                    raise InputError(f"{name}: {error}") from error
-    return hashes

@@ -8,6 +8,7 @@ cut off goes on where it stopped, as long as code, graphs and settings are the s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -18,7 +19,7 @@ from placer.base.workers import Workers, run_jobs
 from placer.kernels.bench.jobs import Job, Result, compute, decode
 from placer.kernels.bench.tables import PUBLISHED, TWINS, tables_of
 from placer.kernels.engines import EngineName
-from placer.kernels.model import KernelGraph, generate, load_kgraph
+from placer.kernels.model import KernelGraph, OutRule, generate, load_kgraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class BenchConfig:
     times_limit: float
     wafers: int
     variants_of: str
-    seed: int
+    seeds: list[int]
+    rules: list[OutRule]
     workers: int
     output: Path
     publish: Path | None
@@ -45,6 +47,8 @@ class BenchConfig:
     def __post_init__(self) -> None:
         if not self.engines:
             raise InputError("engines=[]; name one or more")
+        if not self.seeds or not self.rules or len(set(self.seeds)) < len(self.seeds):
+            raise InputError(f"seeds={self.seeds}, rules={self.rules}; name one or more of each, each once")
         for letter in (*self.letters, *self.long_letters):
             if letter not in PUBLISHED:
                 allowed = "".join(PUBLISHED)
@@ -66,21 +70,26 @@ class BenchConfig:
         return {**graphs, **{preset: generate(preset) for preset in presets}}
 
     def to_jobs(self) -> list[Job]:
-        """List the first engine on all graphs, then smallest times, then the other engines."""
+        """List the first engine on all graphs, then smallest times, then the other engines.
+
+        The first engine runs with every seed and every rule of adapters, all else with the first.
+        """
         graphs, jobs = self.to_graphs(), []
         first, *others = self.engines
-        for name, graph in graphs.items():
-            limit = self.long_time_limit if name in self.long_letters else self.time_limit
-            jobs.append(Job("map", name, graph, first, limit, self.seed))
+        seed = self.seeds[0]
+        for own_seed, rule in product(self.seeds, self.rules):
+            for name, graph in graphs.items():
+                limit = self.long_time_limit if name in self.long_letters else self.time_limit
+                jobs.append(Job("map", name, graph, first, limit, own_seed, rule=rule))
         for name in self.times:
             if name not in graphs and name in PUBLISHED:
                 continue  # not public
             graph = graphs[name] if name in graphs else generate(name)
-            jobs.append(Job("time", name, graph, "auto", self.times_limit, self.seed))
-            jobs.append(Job("chain", name, graph, "auto", self.times_limit, self.seed, self.wafers))
+            jobs.append(Job("time", name, graph, "auto", self.times_limit, seed))
+            jobs.append(Job("chain", name, graph, "auto", self.times_limit, seed, self.wafers))
         for engine in others:
             for name, graph in graphs.items():
-                jobs.append(Job("map", name, graph, engine, self.others_limit, self.seed))
+                jobs.append(Job("map", name, graph, engine, self.others_limit, seed))
         return [*jobs, Job("variants", self.variants_of, generate(self.variants_of), "auto", 1, 0)]
 
 
@@ -96,7 +105,7 @@ def main(config: DictConfig) -> None:
 
         def on_result(job: Job, result: Result) -> None:
             found = result.problem or f"{result.score:,.1f}, {result.seconds:.0f} s"
-            line.note(f"{job.what} {job.name} {job.engine}: {found}")
+            line.note(f"{job.what} {job.name} {job.engine}, seed {job.seed}, {job.rule}: {found}")
 
         results = run_jobs(
             jobs, compute, settings.output / "jobs", decode=decode,

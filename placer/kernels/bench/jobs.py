@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from placer.base import InputError, source_key
 from placer.kernels.engines import ChainOptions, EngineName, Search, map_kernels, map_wafers, warm_up
-from placer.kernels.model import KernelGraph
+from placer.kernels.model import KERNEL_TYPES, KernelGraph, OutRule, OutRules
 from placer.kernels.sizing import Problem, find_variants
 
 KIND = "kernel mapper benchmark"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Job:
     time_limit: float  # seconds
     seed: int
     wafers: int = 1
+    rule: OutRule = "c_n"  # which channels kernels hand over, in the search and in the score
 
     def origin(self) -> dict[str, Any]:
         """Return what the result depends on, besides the machine."""
@@ -82,7 +83,8 @@ def _map(job: Job) -> Result:
         wafer = replace(graph.wafer, time_weight=1.0, wire_weight=0.0, adapter_weight=0.0)
         graph = replace(graph, wafer=wafer)
     problem = Problem(graph)
-    score = map_kernels(Search(problem, job.time_limit, job.seed), job.engine).score
+    rules: OutRules = dict.fromkeys(KERNEL_TYPES, job.rule)
+    score = map_kernels(Search(problem, job.time_limit, job.seed, rules), job.engine).score
     return Result(
         bound=problem.bound / graph.time_scale,
         times=(float(score.slowest),),

@@ -7,7 +7,7 @@ table (GigaPlacer, CUPID, annealing, divide and conquer), where one of them is a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import mean
+from statistics import mean, median
 from typing import NamedTuple
 
 from placer.base import Table
@@ -85,7 +85,14 @@ Row = tuple[str, ...]
 
 def tables_of(results: Results, engines: Sequence[str], main: str) -> list[Table]:
     """Return all tables that have a row; `main` is the engine of the first one."""
-    tables = [_scores(results, main), _engines(results, engines), _times(results), _chains(results), _variants(results)]
+    tables = [
+        _scores(results, main),
+        _seeds(results, main),
+        _engines(results, engines),
+        _times(results),
+        _chains(results),
+        _variants(results),
+    ]
     return [table for table in tables if table.rows]
 
 
@@ -103,6 +110,12 @@ def _of(results: Results, what: str) -> list[tuple[Job, Result]]:
     return [(job, result) for job, result in results.items() if job.what == what]
 
 
+def _first(results: Results) -> list[tuple[Job, Result]]:
+    """Return the mappings with the first seed and rule."""
+    found = _of(results, "map")
+    return [(job, result) for job, result in found if (job.seed, job.rule) == (found[0][0].seed, found[0][0].rule)]
+
+
 def _means(ratios: Sequence[Sequence[float]], width: int) -> list[Row]:
     """Return a row with the means over graphs, none if there is no graph."""
     cells = [f"{mean(column):.3f}" for column in zip(*ratios, strict=True)]
@@ -117,7 +130,7 @@ def _scores(results: Results, engine: str) -> Table:
     )  # fmt: skip
     rows: list[Row] = []
     ratios = []
-    for job, result in _of(results, "map"):
+    for job, result in _first(results):
         if job.engine != engine:
             continue
         known, cells, bound = PUBLISHED.get(letter_of(job.name)), ("", "", ""), ""
@@ -139,10 +152,37 @@ def _scores(results: Results, engine: str) -> Table:
     return Table(header, rows, f"Scores of engine {engine}", "scores")
 
 
+def _seeds(results: Results, engine: str) -> Table:
+    """Return a row per graph and rule of adapters, if there are several seeds or rules."""
+    header = (
+        "graph", "adapter rule", "seeds", "median score", "least", "most", "spread",
+        "median to best published", "median adapters", "layouts",
+    )  # fmt: skip
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for job, result in _of(results, "map"):
+        if job.engine == engine and not result.problem:
+            groups.setdefault((job.name, job.rule), []).append(result)
+    rows: list[Row] = []
+    for (name, rule), found in groups.items():
+        scores, known = [result.score for result in found], PUBLISHED.get(letter_of(name))
+        middle = median(scores)
+        ratio = "" if known is None else f"{middle / (known.score * known.best_ratio):.3f}"
+        different = {(result.score, result.wire_length, result.adapters) for result in found}
+        rows.append((
+            _label(name), rule, str(len(found)), f"{middle:,.1f}", f"{min(scores):,.1f}", f"{max(scores):,.1f}",
+            f"{(max(scores) - min(scores)) / middle:.2%}", ratio,
+            f"{median(result.adapters for result in found):g}", str(len(different)),
+        ))  # fmt: skip
+    is_wanted = len(groups) < sum(map(len, groups.values())) or len({rule for _, rule in groups}) > 1
+    return Table(
+        header, rows if is_wanted else [], "Over seeds, optimised for the rule of adapters that is asked", "seeds"
+    )
+
+
 def _engines(results: Results, engines: Sequence[str]) -> Table:
     """Compare with the published winner; means are over graphs that all engines have mapped."""
     found: dict[str, dict[str, float]] = {}
-    for job, result in _of(results, "map"):
+    for job, result in _first(results):
         known = PUBLISHED.get(letter_of(job.name))
         if known is not None:
             ratio = float("nan") if result.problem else result.score / known.score

@@ -1,6 +1,7 @@
 """The portfolio: rows by dynamic programming, joint sizing, then search around the best of them.
 
-1. The best target time for rows in depth-first order, and for a single row that is sized jointly.
+1. The best target time for rows in depth-first order, and for a single row that is sized jointly;
+   with another seed than 0, also for rows in an order of the seed's own.
 2. Round after round, on the most promising candidates: lower times, other orders of kernels,
    annealing of rows, times near by, other choices of labels; everything that comes near the best is
    sized jointly, aligned and judged. With a cost that is not the score: walks by it (walks.py).
@@ -16,13 +17,13 @@ import numpy as np
 from placer.base import LongArray
 from placer.kernels.engines.floorplan import align, wire_length
 from placer.kernels.engines.search import ROUNDS, Schedule, Search, finish_rectangles, offer_shelves, scan, size_shelves
-from placer.kernels.engines.shelf_search import anneal_shelves, improve_order, judge_order
+from placer.kernels.engines.shelf_search import anneal_shelves, change_order, improve_order, judge_order
 from placer.kernels.engines.shelves import Shelves, floorplan_of, is_on_wafer, shelves_of
 from placer.kernels.engines.slicing import run_slicing
 from placer.kernels.engines.strips import Rows, arrange, best_rows
 from placer.kernels.engines.tbs import run_tbs
 from placer.kernels.engines.walks import Steering, start_state
-from placer.kernels.model import Mapping
+from placer.kernels.model import Mapping, depth_first_order
 from placer.kernels.sizing import Sized
 
 NEAR = 1.004  # what scores this close to the best, adapters left out, is sized jointly
@@ -35,6 +36,7 @@ MAX_CLIMBS = 4  # searches for lower times that go on
 FORCE_ROUNDS = 20  # climbs over orders, where no order that was tried has rows
 EXTRA_HEIGHT = 24  # tiles above the wafer that a search for lower times begins with
 POOL_SIZE = 12
+SHAKES = 4  # changes of an order, from where a climb begins elsewhere
 
 
 class Candidate(NamedTuple):
@@ -63,6 +65,8 @@ class Portfolio:
         if self._steering is None or not self._pool:  # walks need no other rows
             self._scan_single_row()
             self.scan_rows(problem.breadth_first)
+            if search.seed > 0 and not search.is_over():
+                self.scan_rows(self._own_order())
         if search.best is None:
             self._force_rows()
         for number in count():
@@ -72,6 +76,14 @@ class Portfolio:
                 self._round(number)
             else:
                 self._steer(self._steering, number)
+
+    def _own_order(self) -> LongArray:
+        """Return an order of the seed's own: paths behind forks in random order, some kernels moved."""
+        problem, generator = self._problem, np.random.default_rng(self._search.seed)
+        names = generator.permutation(problem.num)  # of kernels, by which ties are broken
+        edges = tuple((int(names[source]), int(names[target])) for source, target in problem.edges.tolist())
+        walk = np.array(depth_first_order(problem.num, tuple(edges[i] for i in generator.permutation(len(edges)))))
+        return shaken(np.argsort(names)[walk], generator)
 
     def _ranked(self) -> list[Candidate]:
         return sorted(self._pool.values(), key=lambda candidate: candidate.score)
@@ -199,13 +211,16 @@ class Portfolio:
         repeat, kind = divmod(number, NUM_KINDS)
         if self._leader is not None and repeat % 2 == 0:
             candidate = self._leader
+        elif repeat % 4 == 3:  # not always the most promising: what is best may be behind another one
+            candidate = ranked[int(generator.integers(len(ranked)))]
         _, ticks, shelves = candidate
         is_over = self._search.is_over
         if wafer.wire_weight == 0 or kind == 0:
             self._try_lower_time(ranked[0], generator)
         elif kind == 1:
             shapes = self._problem.shapes_at(ticks)
-            found = improve_order(shapes, shelves.order, generator, is_over)
+            order = shaken(shelves.order, generator) if repeat % 2 else shelves.order
+            found = improve_order(shapes, order, generator, is_over)
             self._add(ticks, found and found.shelves)
         elif kind == 2:
             hot = TEMPERATURES[repeat % len(TEMPERATURES)]
@@ -248,6 +263,13 @@ class Portfolio:
             self._add(ticks, found.shelves)
         elif found is not None and (ticks in self._climbs or len(self._climbs) < MAX_CLIMBS):
             self._climbs[ticks] = found.shelves.order
+
+
+def shaken(order: LongArray, generator: np.random.Generator) -> LongArray:
+    """Return an order some changes away."""
+    for _ in range(SHAKES):
+        order = change_order(order, generator)
+    return order
 
 
 def run_auto(search: Search) -> None:

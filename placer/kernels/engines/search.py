@@ -113,7 +113,7 @@ class Search:
         if ticks not in self._sizings:
             if len(self._sizings) > 3:
                 self._sizings.clear()  # labels of many times would fill the memory
-            self._sizings[ticks] = JointSizing(self.problem, ticks, self.is_over)
+            self._sizings[ticks] = JointSizing(self.problem, ticks, self.is_over, self.rules)
         return self._sizings[ticks]
 
     def part(self, seconds: float, is_turned: bool) -> Search:

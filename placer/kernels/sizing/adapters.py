@@ -24,7 +24,8 @@ class Choice(NamedTuple):
 
     h: LongArray
     w: LongArray
-    c: LongArray
+    c: LongArray  # as targets of links see it
+    out: LongArray  # c as their sources hand it over, at most c
     parity: LongArray
     core: LongArray
     cost: FloatArray
@@ -34,7 +35,7 @@ class Choice(NamedTuple):
 class Links(NamedTuple):
     """Edges between nodes; a tie asks for the same core, others pay for mismatches."""
 
-    ends: LongArray  # [num_links, 2]
+    ends: LongArray  # [num_links, 2]: source, target
     is_tie: BoolArray
     adapter: float
     half: float
@@ -52,11 +53,19 @@ class _Best(NamedTuple):
 
 @njit(cache=True)
 def _pair_cost(choice: Choice, links: Links, link: int, i: int, j: int) -> float:
-    """Return the cost of a link whose nodes have labels i and j."""
+    """Return the cost of a link whose source has label i and whose target has label j."""
     if links.is_tie[link]:
         return 0.0 if choice.core[i] == choice.core[j] else np.inf
-    mismatches = (choice.h[i] != choice.h[j]) + (choice.w[i] != choice.w[j]) + (choice.c[i] != choice.c[j])
+    mismatches = (choice.h[i] != choice.h[j]) + (choice.w[i] != choice.w[j]) + (choice.out[i] != choice.c[j])
     return float(links.adapter * mismatches + links.half * (choice.parity[i] != choice.parity[j]))
+
+
+@njit(cache=True)
+def _link_cost(choice: Choice, links: Links, link: int, node: int, i: int, other: int) -> float:
+    """Return the cost of a link, one of whose ends is a node with label i; the other end has label `other`."""
+    if node == links.ends[link, 0]:
+        return float(_pair_cost(choice, links, link, i, other))
+    return float(_pair_cost(choice, links, link, other, i))
 
 
 @njit(cache=True)
@@ -82,14 +91,20 @@ def _tie_message(choice: Choice, child: int, parent: int, out: FloatArray, best:
 
 
 @njit(cache=True)
-def _message(choice: Choice, links: Links, child: int, parent: int, out: FloatArray, best: _Best) -> None:
-    """Add to out[parent's labels] the min over the child's labels of its cost and the link's."""
+def _message(
+    choice: Choice, links: Links, child: int, parent: int, is_source: bool, out: FloatArray, best: _Best
+) -> None:
+    """Add to out[parent's labels] the min over the child's labels of its cost and the link's.
+
+    `is_source` tells whether the child is the source of the link.
+    """
+    child_c, parent_c = (choice.out, choice.c) if is_source else (choice.c, choice.out)
     one, two, three = best.by_one, best.by_two, best.by_three
     adapter = links.adapter
     lowest = np.full(2, np.inf)
     for i in range(choice.starts[child], choice.starts[child + 1]):
-        h, w, c, p = choice.h[i], choice.w[i], choice.c[i], choice.parity[i]
-        value, t = out[i], best.triple[choice.h[i], choice.w[i]] + choice.c[i]
+        h, w, c, p = choice.h[i], choice.w[i], child_c[i], choice.parity[i]
+        value, t = out[i], best.triple[h, w] + c
         lowest[p] = min(lowest[p], value)
         one[0, p, h] = min(one[0, p, h], value)
         one[1, p, w] = min(one[1, p, w], value)
@@ -99,7 +114,7 @@ def _message(choice: Choice, links: Links, child: int, parent: int, out: FloatAr
         two[2, p, w, c] = min(two[2, p, w, c], value)
         three[p, t] = min(three[p, t], value)
     for i in range(choice.starts[parent], choice.starts[parent + 1]):
-        h, w, c = choice.h[i], choice.w[i], choice.c[i]
+        h, w, c = choice.h[i], choice.w[i], parent_c[i]
         t = best.triple[h, w] + c
         least = np.inf
         for p in range(2):
@@ -112,7 +127,7 @@ def _message(choice: Choice, links: Links, child: int, parent: int, out: FloatAr
             least = min(least, value + links.half * (p != choice.parity[i]))
         out[i] += least
     for i in range(choice.starts[child], choice.starts[child + 1]):
-        h, w, c, p = choice.h[i], choice.w[i], choice.c[i], choice.parity[i]
+        h, w, c, p = choice.h[i], choice.w[i], child_c[i], choice.parity[i]
         one[0, p, h] = one[1, p, w] = one[2, p, c] = np.inf
         two[0, p, h, w] = two[1, p, h, c] = two[2, p, w, c] = np.inf
         three[p, best.triple[h, w] + c] = np.inf
@@ -157,7 +172,7 @@ def _solve_forest(choice: Choice, links: Links, is_free: BoolArray, chosen: Long
             continue
         node, fixed = (u, chosen[v]) if is_free[u] else (v, chosen[u])
         for i in range(choice.starts[node], choice.starts[node + 1]):
-            out[i] += _pair_cost(choice, links, link, i, fixed)
+            out[i] += _link_cost(choice, links, link, node, i, fixed)
     order, parent_link = np.empty(num, np.int64), np.empty(num, np.int64)
     placed = _walk(links, is_free, order, parent_link)
     for k in range(placed - 1, -1, -1):
@@ -168,7 +183,7 @@ def _solve_forest(choice: Choice, links: Links, is_free: BoolArray, chosen: Long
         if links.is_tie[link]:
             _tie_message(choice, node, parent, out, best)
         else:
-            _message(choice, links, node, parent, out, best)
+            _message(choice, links, node, parent, node == links.ends[link, 0], out, best)
     for k in range(placed):
         node, link = order[k], parent_link[order[k]]
         fixed = chosen[links.ends[link, 0] + links.ends[link, 1] - node] if link >= 0 else -1
@@ -176,7 +191,7 @@ def _solve_forest(choice: Choice, links: Links, is_free: BoolArray, chosen: Long
         for i in range(choice.starts[node], choice.starts[node + 1]):
             value = out[i]
             if link >= 0:
-                value += _pair_cost(choice, links, link, i, fixed)
+                value += _link_cost(choice, links, link, node, i, fixed)
             if value < lowest:
                 lowest = value
                 chosen[node] = i

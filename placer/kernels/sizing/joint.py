@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placer.base import FloatArray, LongArray
-from placer.kernels.model import Execution
+from placer.kernels.model import DEFAULT_OUT_RULES, Execution, OutRules
 from placer.kernels.sizing.adapters import Choice, Links, choose_labels
 from placer.kernels.sizing.labels import CORE, EXTENT, LABEL_ROTATED, execution_of, kernel_labels
 from placer.kernels.sizing.problem import Problem, Target
@@ -52,8 +52,12 @@ class Frames(NamedTuple):
 class JointSizing:
     """Labels of all kernels at one target time; rows and prices may change."""
 
-    def __init__(self, problem: Problem, ticks: int, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, problem: Problem, ticks: int, is_over: Callable[[], bool], rules: OutRules = DEFAULT_OUT_RULES
+    ) -> None:
+        """Take a target time; `rules` says which channels kernels hand over."""
         self._problem, self._is_over, graph = problem, is_over, problem.graph
+        self._rules = rules
         self._target = Target(ticks, graph.wafer.memory_limit, graph.time_scale)
         self._shapes = problem.shapes_at(ticks)
         self._cache: dict[tuple[int, int, int], tuple[LongArray, ...]] = {}
@@ -84,9 +88,9 @@ class JointSizing:
                 parts.append(labels)
                 costs.append(per_tile * labels[:, EXTENT].astype(np.float64))
         everything = np.concatenate(parts)
-        h, w, c, parity, core = np.ascontiguousarray(everything[:, : CORE + 1].T)
+        h, w, c, out, parity, core = np.ascontiguousarray(everything[:, : CORE + 1].T)
         starts = np.cumsum([0, *(len(part) for part in parts)])
-        choice = Choice(h, w, c, parity, core, np.concatenate(costs), starts)
+        choice = Choice(h, w, c, out, parity, core, np.concatenate(costs), starts)
         generator = np.random.default_rng(seed)
         found = choose_labels(choice, self._links, rounds, generator, self._is_over)
         if found is None:
@@ -141,7 +145,8 @@ class JointSizing:
     def _labels(self, kernel: int, height: int, width: int) -> tuple[LongArray, ...]:
         key = (int(self._problem.tables.kind[kernel]), height, width)
         if key not in self._cache:
-            ends = kernel_labels(self._problem.graph.kernels[kernel], self._target, width, height)
+            one = self._problem.graph.kernels[kernel]
+            ends = kernel_labels(one, self._target, width, height, self._rules[one.type])
             self._num_cached += sum(map(len, ends))
             if self._num_cached > MAX_CACHED:
                 self._cache.clear()

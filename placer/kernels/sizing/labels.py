@@ -1,9 +1,10 @@
 """Ways to execute a kernel within a rectangle at a target time: what adapters tell apart.
 
 A kernel takes part in adapters with (h, w, c) of its first convolution towards its sources, and of
-its last one towards its targets. A block therefore has two ends, each with labels of its own; a
-`core` (h, w, rotation, largest c, channels reserved for the first end) ties them together. All
-convolutions between take the largest c; every k is as small as time and memory allow.
+its last one towards its targets, where c may stand for min(c, k): that is OUT. A block therefore
+has two ends, each with labels of its own; a `core` (h, w, rotation, largest c, channels reserved
+for the first end) ties them together. All convolutions between take the largest c; every k is as
+small as time and memory allow.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import numpy as np
 from numba import njit
 
 from placer.base import LongArray
-from placer.kernels.model import Execution, Kernel
+from placer.kernels.model import Execution, Kernel, OutRule
 from placer.kernels.sizing.problem import Target, conv_array, least_channels
 
 # columns of a label; EXTENT is the share of the end in the extent along x
-LABEL_H, LABEL_W, LABEL_C, PARITY, CORE, EXTENT, LABEL_ROTATED, C_MOST = range(8)
+LABEL_H, LABEL_W, LABEL_C, LABEL_OUT, PARITY, CORE, EXTENT, LABEL_ROTATED, C_MOST = range(9)
+NUM_LABEL_COLUMNS = 9
 # columns of a core: h, w, rotation, largest c, k between the ends, k for each end, parity, extent
 CORE_C, CORE_EXTENT, NUM_CORE_COLUMNS = 3, 8, 9
 MAX_SPLITS = 6  # cores with the same h, w, c and rotation
@@ -33,10 +35,10 @@ def _with(labels: LongArray, num: int, label: tuple[int, ...]) -> LongArray:
 
 
 @njit(cache=True)
-def _conv_labels(convs: LongArray, target: Target, most_x: int, most_y: int) -> LongArray:
+def _conv_labels(convs: LongArray, target: Target, most_x: int, most_y: int, hands_least: bool) -> LongArray:
     """Return the labels of a single convolution within most_x x most_y tiles."""
     conv = convs[0]
-    labels, num = np.empty((1024, 8), np.int64), 0
+    labels, num = np.empty((1024, NUM_LABEL_COLUMNS), np.int64), 0
     side = max(most_x, most_y)
     for h in range(1, min(conv[0], side // 2) + 1):
         for w in range(1, min(conv[1], side // (2 * h)) + 1):
@@ -45,14 +47,16 @@ def _conv_labels(convs: LongArray, target: Target, most_x: int, most_y: int) -> 
                 height = h * w * (c + 1)
                 if k == 0:
                     continue
+                out = min(c, k) if hands_least else c
                 if 3 * k <= most_x and height <= most_y:
-                    labels = _with(labels, num, (h, w, c, height % 2, num, 3 * k, 0, c))
+                    labels = _with(labels, num, (h, w, c, out, height % 2, num, 3 * k, 0, c))
                     num += 1
                 if height <= most_x and 3 * k <= most_y:
-                    labels = _with(labels, num, (h, w, c, k % 2, num, height, 1, c))
+                    labels = _with(labels, num, (h, w, c, out, k % 2, num, height, 1, c))
                     num += 1
                     if 3 * k + 3 <= most_y and k < conv[4]:  # one more, for the parity
-                        labels = _with(labels, num, (h, w, c, 1 - k % 2, num, height, 1, c))
+                        out = min(c, k + 1) if hands_least else c
+                        labels = _with(labels, num, (h, w, c, out, 1 - k % 2, num, height, 1, c))
                         num += 1
     return labels[:num].copy()
 
@@ -117,9 +121,11 @@ def _split_room(
 
 
 @njit(cache=True)
-def _end_labels(cores: LongArray, conv: LongArray, is_first: bool, target: Target, most_x: int) -> LongArray:
+def _end_labels(
+    cores: LongArray, conv: LongArray, is_first: bool, target: Target, most_x: int, hands_least: bool
+) -> LongArray:
     """Return labels of one end of a block; the extent between counts at the first end."""
-    labels, num = np.empty((1024, 8), np.int64), 0
+    labels, num = np.empty((1024, NUM_LABEL_COLUMNS), np.int64), 0
     k_of = np.zeros(1, np.int64)
     last_h, last_w, known = 0, 0, 0
     for core in range(len(cores)):
@@ -139,27 +145,32 @@ def _end_labels(cores: LongArray, conv: LongArray, is_first: bool, target: Targe
             else:
                 wide = 3 * (k + between) if is_first else 3 * k
             if wide <= most_x:
-                labels = _with(labels, num, (h, w, own, parity, core, wide, is_rotated, c))
+                out = min(own, k) if hands_least else own
+                labels = _with(labels, num, (h, w, own, out, parity, core, wide, is_rotated, c))
                 num += 1
     return labels[:num].copy()
 
 
-def kernel_labels(kernel: Kernel, target: Target, most_x: int, most_y: int) -> tuple[LongArray, ...]:
+def kernel_labels(
+    kernel: Kernel, target: Target, most_x: int, most_y: int, rule: OutRule = "c_n"
+) -> tuple[LongArray, ...]:
     """Return the labels of the ends of a kernel within a rectangle.
 
-    A convolution has one end; a block has a first and a last one, tied by CORE.
+    A convolution has one end; a block has a first and a last one, tied by CORE. `rule` says which
+    channels are handed over.
     """
+    hands_least = rule == "min(c,k)"
     convs = conv_array(kernel.convs)
     if len(convs) == 1:
-        return (_distinct(_conv_labels(convs, target, most_x, most_y)),)
+        return (_distinct(_conv_labels(convs, target, most_x, most_y, hands_least)),)
     cores = _block_cores(convs, target, most_x, most_y)
     sizes = np.minimum(cores[:, CORE_C], max(convs[0, 3], convs[-1, 3]))
     if sizes.sum() > MAX_LABELS:  # the widest go
         narrow = np.argsort(cores[:, CORE_EXTENT], kind="stable")
         num = int(np.searchsorted(np.cumsum(sizes[narrow]), MAX_LABELS))
         cores = np.ascontiguousarray(cores[np.sort(narrow[: max(num, 1)])])
-    heads = _end_labels(cores, convs[0], True, target, most_x)
-    return heads, _end_labels(cores, convs[-1], False, target, most_x)
+    heads = _end_labels(cores, convs[0], True, target, most_x, hands_least)
+    return heads, _end_labels(cores, convs[-1], False, target, most_x, hands_least)
 
 
 def _distinct(labels: LongArray) -> LongArray:
@@ -167,7 +178,7 @@ def _distinct(labels: LongArray) -> LongArray:
     if len(labels) == 0:
         return labels
     labels = labels[np.argsort(labels[:, EXTENT], kind="stable")]
-    keys = labels[:, : PARITY + 1].T  # h, w, c, parity
+    keys = labels[:, : PARITY + 1].T  # h, w, c, what is handed over, parity
     _, first = np.unique(np.ravel_multi_index(keys, keys.max(axis=1) + 1), return_index=True)
     return np.ascontiguousarray(labels[np.sort(first)][:MAX_LABELS])
 

@@ -19,8 +19,9 @@ class Clock:
     """Keeps enough time to place the last partition, to check it and to write it.
 
     It has run since `begin`, and what follows the mapping takes `ending` seconds on a core of its
-    own; on a busy machine, more time is kept for that. The clock only says when to stop: what is
-    done until then does not depend on it.
+    own; on a busy machine, more time is kept for that. `slowness` is how many seconds have passed
+    per second of computing so far, which counts for the first seconds. The clock only says when to
+    stop: what is done until then does not depend on it.
     """
 
     def __init__(
@@ -30,7 +31,9 @@ class Clock:
         begin: float | None = None,
         ending: float = 0.0,
         is_interrupted: Callable[[], bool] = lambda: False,
+        slowness: float = 1.0,
     ) -> None:
+        self._slowness = max(1.0, slowness)
         self._begin = time.perf_counter() if begin is None else begin
         self._limit = limit
         self._finish = ending + LEAST_FINISH + FINISH_PER_PE * num_pes
@@ -46,12 +49,15 @@ class Clock:
     def seconds(self) -> float:
         return time.perf_counter() - self._begin
 
+    @property
+    def slowness(self) -> float:
+        """Return the seconds that pass per second of computing, because others compute on the same machine."""
+        wall, computing = self._busy_begin
+        return max(1.0, (self._slowness + self.seconds - wall) / (1 + time.process_time() - computing))
+
     def has_time(self, seconds: float = 0.0) -> bool:
         """Tell whether a step of so many seconds fits before the end must begin."""
-        wall, computing = self._busy_begin
-        # Seconds that pass per second of computing, because others compute on the same machine.
-        slowness = max(1.0, (1 + self.seconds - wall) / (1 + time.process_time() - computing))
-        end = self._limit - slowness * self._finish
+        end = self._limit - self.slowness * self._finish
         return not self._is_interrupted() and self.seconds + SLACK * seconds < end
 
     def least_limit(self, num_points: int) -> float:
@@ -60,7 +66,7 @@ class Clock:
         A first partition is made, placed, checked and written whatever the limit is.
         """
         first = FIRST_SECONDS + SECONDS_PER_POINT * num_points
-        return self.seconds + first + self.placing_seconds + self._finish
+        return self.seconds + self.slowness * (first + self.placing_seconds + self._finish)
 
     def affords(self, cells: float) -> bool:
         """Tell whether there is time for a step of the search; the slowest so far tells the speed.

@@ -133,13 +133,13 @@ def lowest_limit(pyramid: Pyramid, plan: Plan, highest: float, max_pes: int, is_
     return high[0] if high else None
 
 
-def finer(found: Found, max_pes: int) -> Plan:
+def finer(plan: Plan, used_pes: float, dimension: int, max_pes: int) -> Plan:
     """Return a plan of the same tiles with one more level below them, for leftover PEs.
 
-    Where all of them can be split, tiles of half the size come instead.
+    `used_pes` are those before filling. Where all tiles can be split, some of half the size come
+    instead.
     """
-    plan = found.plan
-    if found.base[1] * 2**found.partition.pyramid.dimension <= max_pes:
+    if used_pes * 2**dimension <= max_pes:
         return replace(plan, sampling=2 * plan.sampling)
     return Plan(2 * plan.sampling, plan.spare_levels + 1, 2 * plan.finest_limit, plan.accuracy)
 

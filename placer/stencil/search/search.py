@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from operator import attrgetter
@@ -52,8 +52,8 @@ def search(problem: Problem, summary: HeatSummary, max_pes: int, seed: int, cloc
         if sequence.found and not clock.affords(cells):
             return
         sequence.keep(act())
-        if sequence.found:
-            yield sequence.found[0].partition
+        if sequence.best is not None:
+            yield sequence.best
 
 
 def most_cells(summary: HeatSummary, max_pes: int) -> int:
@@ -61,6 +61,17 @@ def most_cells(summary: HeatSummary, max_pes: int) -> int:
     hot_share = float(summary.volume.sum()) / math.prod(summary.size)
     hot_cells = max(LEAST_CELLS, CELLS_PER_PE * max_pes)
     return min(MAX_CELLS, round(hot_cells / max(hot_share, LEAST_SHARE)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Finalist:
+    """What was found, without its statistics: those of a large sampling take 550 MB, and are made again."""
+
+    plan: Plan
+    offset: Cells
+    base: tuple[float, float]  # value and PEs before filling
+    accuracy: float
+    used_pes: int
 
 
 @dataclass(slots=True, eq=False)
@@ -73,21 +84,26 @@ class _Sequence:
     max_cells: int
     seed: int
     clock: Clock
-    found: list[Found] = field(default_factory=list)  # the best of each pyramid, best first
-    last: Found | None = None  # by the last step
+    found: list[_Finalist] = field(default_factory=list)  # the best of each pyramid, best first
+    best: Partition | None = None  # of the first of them
+    last: _Finalist | None = None  # by the last step
     tried: set[tuple[int, int]] = field(default_factory=set)  # samplings and spare levels
     corrections: list[Correction] = field(default_factory=list)
 
     def keep(self, new: Found | None) -> None:
         """Add what a step found to the finalists, one per pyramid."""
-        self.last = new
+        self.last = None
         if new is not None:
-            key = new.plan.sampling, new.offset
-            rivals = [*(f for f in self.found if (f.plan.sampling, f.offset) == key), new]
+            partition = new.partition
+            own = _Finalist(new.plan, new.offset, new.base, partition.accuracy, partition.used_pes)
+            key = own.plan.sampling, own.offset
+            rivals = [*(f for f in self.found if (f.plan.sampling, f.offset) == key), own]
             others = [f for f in self.found if (f.plan.sampling, f.offset) != key]
-            accuracy = attrgetter("partition.accuracy")
+            accuracy = attrgetter("accuracy")
             best = [*others, max(rivals, key=accuracy)]
-            self.found = sorted(best, key=accuracy, reverse=True)[:NUM_FINALISTS]
+            self.found, self.last = sorted(best, key=accuracy, reverse=True)[:NUM_FINALISTS], own
+            if self.found[0] is own:
+                self.best = partition
 
     def steps(self) -> Iterator[Step]:
         """Yield small samplings first, so that there is a partition soon; then those that promise
@@ -96,7 +112,7 @@ class _Sequence:
         least, most = SOON_CELLS
         soon = min(most, max(least, SOON_CELLS_PER_PE * self.max_pes), self.max_cells)
         yield from self._planned(SOON_PLANS, soon, ESTIMATE_SLACK)
-        polished: Found | None = None
+        polished: _Finalist | None = None
         for slack in (CLEARLY, ESTIMATE_SLACK):
             yield from self._planned(NUM_PLANS, self.max_cells, slack)
             best = self.found[0] if self.found else None
@@ -125,23 +141,26 @@ class _Sequence:
         for _ in range(num_plans):
             plans = make_plans(self.summary, self.max_pes, max_cells, self.corrections)
             plan = next((p for p in plans if (p.sampling, p.spare_levels) not in self.tried), None)
-            best = self.found[0].partition.accuracy / self.max_pes if self.found else 0.0
+            best = self.found[0].accuracy / self.max_pes if self.found else 0.0
             if plan is None or plan.accuracy * slack < best:
                 return
             yield self._evaluation(plan, learns=True)
             if self.last is not None and self._promises_more(self.last):
-                yield self._evaluation(finer(self.last, self.max_pes))
+                yield self._evaluation(self._finer(self.last))
 
-    def _promises_more(self, result: Found) -> bool:
+    def _finer(self, result: _Finalist) -> Plan:
+        return finer(result.plan, result.base[1], self.problem.dimension, self.max_pes)
+
+    def _promises_more(self, result: _Finalist) -> bool:
         """Tell whether a finer level, for what tiles leave over, could make it the best; once only.
 
         Without one only tiles that are not the hottest can be split, which yields little.
         """
-        plan = finer(result, self.max_pes)
+        plan = self._finer(result)
         value, pes = result.base
         promised = value + (self.max_pes - pes) * SPLIT_YIELD[self.problem.dimension]
-        best = max(result.partition.accuracy, self.found[0].partition.accuracy)
-        is_full = result.partition.used_pes >= FULL * self.max_pes
+        best = max(result.accuracy, self.found[0].accuracy)
+        is_full = result.used_pes >= FULL * self.max_pes
         return (
             promised > best * (FINER_GAIN if is_full else 1.0)
             and self._num_cells(plan) <= self.max_cells
@@ -151,7 +170,7 @@ class _Sequence:
     def _filled_up(self) -> Iterator[Step]:
         """Yield finer levels for the best, until the fabric is full."""
         while self._promises_more(self.found[0]):
-            yield self._evaluation(finer(self.found[0], self.max_pes))
+            yield self._evaluation(self._finer(self.found[0]))
 
     def _polished(self) -> Iterator[Step]:
         """Yield finer levels, short anneals and other offsets of the best."""
@@ -177,14 +196,19 @@ class _Sequence:
             self.corrections.append(learn(self.summary, plan, tree.value, tree.pes))
         return evaluate(pyramid, plan, self.summary.highest, self.max_pes, self._is_over)
 
-    def _annealing(self, start: Found, sweeps: int, seed: int) -> Step:
+    def _annealing(self, start: _Finalist, sweeps: int, seed: int) -> Step:
         work = self._num_cells(start.plan) * (1 + sweeps / SWEEPS_PER_WORK)
         return work, partial(self._anneal, start, sweeps, seed)
 
-    def _anneal(self, start: Found, sweeps: int, seed: int) -> Found | None:
-        draft = coarsest(start.partition.pyramid, start.plan.finest_limit)
+    def _anneal(self, start: _Finalist, sweeps: int, seed: int) -> Found | None:
+        """Anneal from the coarsest tree of a finalist; statistics that are not at hand are made again."""
+        if self.best is not None and start is self.found[0]:
+            pyramid = self.best.pyramid
+        else:
+            pyramid = build_pyramid(self.problem, start.plan.sampling, start.offset)
+        draft = coarsest(pyramid, start.plan.finest_limit)
         partition = anneal(draft, self.max_pes, sweeps, seed, self.clock.is_over)
-        return None if partition is None else replace(start, partition=partition)
+        return None if partition is None else Found(start.plan, start.offset, partition, start.base)
 
     def _num_cells(self, plan: Plan) -> float:
         return float(np.prod(cell_counts(self.problem.volume, plan.sampling), dtype=float))

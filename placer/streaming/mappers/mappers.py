@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
 from placer.base import InputError
 from placer.streaming import model, search
 from placer.streaming.game import BatchEnv
-from placer.streaming.model import Budget, Device, Found, MapOptions, Mapping, Program
+from placer.streaming.model import Budget, Device, Found, MapOptions, MapperName, Mapping, Program
 from placer.streaming.search import Problem, improve_mapping, make_problem
 
 _SEARCHES: dict[str, Callable[[Problem, Budget, int], Found]] = {
@@ -60,10 +62,7 @@ def map_program(
     Raises InfeasibleError when there is no mapping, NotFoundError when none was found in time or
     until the user interrupted.
     """
-    if options.mapper in ("exact", "hybrid", "auto"):
-        import ortools.sat.python.cp_model  # noqa: F401  takes a second that is no search
-    if options.mapper in ("rl", "hybrid"):
-        import placer.streaming.rl  # noqa: F401  brings torch, which takes seconds that are no search
+    _load(options.mapper, options.fine_tune)
     began = time.monotonic()
     meaning = model.meaning_of(program) if values else None
     problem = make_problem(program, device)
@@ -72,6 +71,12 @@ def map_program(
         raise model.InfeasibleError(
             f"no mapping exists with tiles={device.tiles}, ii={device.ii}, "
             f"timing={device.timing}, max_hop={device.max_hop} (proved by the exact mapper)"
+        )
+    if found.needed is not None:
+        raise NotFoundError(
+            f"time_limit={options.time_limit:g} is too short for mapper={options.mapper}: one game of "
+            f"{problem.num_nodes} instructions takes about {found.needed:.1f} s here; "
+            f"set time_limit={math.ceil(found.needed)} or more, or use mapper=list"
         )
     if found.mapping is None:
         raise NotFoundError(
@@ -88,6 +93,25 @@ def map_program(
     made_up = None if meaning is None else tuple(meaning.made_up)
     not_executed = () if meaning is None else tuple(meaning.not_executed)
     return Result(problem, checked, verdict.cycles, found.bound, found.tries, seconds, made_up, not_executed)
+
+
+@cache
+def _load(mapper: MapperName, fine_tune: bool) -> None:
+    """Load what a mapper needs, and use it once on a small case: seconds that are no search."""
+    if mapper in ("exact", "hybrid", "auto"):
+        import ortools.sat.python.cp_model  # noqa: F401
+    problem = make_problem(model.softmax_row(), Device())
+    if mapper in _SEARCHES:
+        _SEARCHES[mapper](problem, Budget(60.0, 1), 0)
+    if mapper in ("rl", "hybrid"):
+        import torch
+
+        from placer.streaming.rl import TRAINED_POLICY, PpoConfig, load_policy, sample_once, update_once
+
+        policy = load_policy(TRAINED_POLICY)
+        sample_once(problem, policy, 2, 0)
+        if fine_tune:
+            update_once(policy, torch.optim.Adam(policy.parameters()), [problem], PpoConfig(rollouts=2), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +159,7 @@ def _search(problem: Problem, options: MapOptions, budget: Budget) -> Found:
         case "rl":
             return _rl(problem, budget, options)
         case "hybrid":
-            start = _rl(problem, budget.part(_POLICY_SHARE * budget.seconds, 1), options, 1.0)
+            start = _rl(problem, budget.part(_POLICY_SHARE * budget.seconds, 1), options)
             return improve_mapping(problem, start, budget, seed, workers=workers)
         case "auto":
             nothing = Found(None, problem.bounds.total, 0)
@@ -144,8 +168,8 @@ def _search(problem: Problem, options: MapOptions, budget: Budget) -> Found:
             return _SEARCHES[name](problem, budget, seed)
 
 
-def _rl(problem: Problem, budget: Budget, options: MapOptions, patience: float = 5.0) -> Found:
-    """Ask the policy; `patience` is the number of seconds for the first samples, whatever the budget."""
+def _rl(problem: Problem, budget: Budget, options: MapOptions) -> Found:
+    """Ask the policy."""
     import torch
 
     from placer.streaming.rl import TRAINED_POLICY, fine_tune, load_policy, sample_mappings
@@ -156,7 +180,6 @@ def _rl(problem: Problem, budget: Budget, options: MapOptions, patience: float =
         return fine_tune(problem, budget, options.seed, policy)
     return sample_mappings(
         problem, budget, options.seed, policy, samples=options.samples, ranks=options.ranks,
-        patience=patience,
     )  # fmt: skip
 
 

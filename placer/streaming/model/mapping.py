@@ -41,6 +41,7 @@ class Found:
     bound: int  # no mapping takes fewer cycles
     tries: int  # mappings that were looked at
     is_infeasible: bool = False  # proved that there is no mapping
+    needed: float | None = None  # seconds that it would take, told when a look at the first steps said so
 
     def __post_init__(self) -> None:
         if self.mapping is not None and self.mapping.cycles < self.bound:

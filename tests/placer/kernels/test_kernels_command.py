@@ -205,18 +205,18 @@ def test_the_benchmark_prints_writes_publishes_and_goes_on_where_it_stopped(
     arguments = [
         f"folder={tmp_path}", "presets=[tiny]", "engines=[auto,strips]", "time_limit=0.2",
         "others_limit=0.2", "times=[A]", "times_limit=0.2", f"output={tmp_path}/out",
-        f"publish={tmp_path}/copy", "workers=1", "variants_of=tiny",
+        f"publish={tmp_path}/copy", "workers=1", "variants_of=tiny", "seeds=[0,1]", "rules=[c_n,'min(c,k)']",
     ]  # fmt: skip
     (tmp_path / "A.kgraph").write_text(format_kgraph(generate("tiny")))
     assert run_bench(*arguments) == 0
     text = capsys.readouterr().out
     report = (tmp_path / "out/report.md").read_text()
     assert (tmp_path / "copy/report.md").read_text() == report
-    for words in ("to CU.POKer", "mean of 1", "speed-up", "non-dominated variants"):
+    for words in ("to CU.POKer", "mean of 1", "speed-up", "non-dominated variants", "median to best published"):
         assert words in text
         assert words in report
     stored = sorted((tmp_path / "out/jobs").iterdir())
-    assert len(stored) == 2 * 2 + 1 + 1 + 1
+    assert len(stored) == 2 * 2 * 2 + 2 + 1 + 1 + 1  # graphs x seeds x rules, the other engine, and single ones
     stamps = [path.stat().st_mtime_ns for path in stored]
     stored[0].unlink()
     assert run_bench(*arguments) == 0
@@ -230,5 +230,7 @@ def test_the_benchmark_refuses_unknown_names_at_once(capsys: pytest.CaptureFixtu
     assert "unknown preset 'nope'" in capsys.readouterr().err
     assert run_bench("engines=[]") == 2
     assert "engines=[]" in capsys.readouterr().err
+    assert run_bench("seeds=[1,1]") == 2
+    assert "seeds=[1, 1]" in capsys.readouterr().err
     assert run_bench("letters=AZ") == 2
     assert "letters='AZ'" in capsys.readouterr().err

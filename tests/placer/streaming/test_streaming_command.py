@@ -14,7 +14,7 @@ from costmodel.train_mapper import main as train_main
 from placer.base.config import run_command
 from placer.streaming.__main__ import main
 from placer.streaming.mappers import FrontPoint, mappers
-from placer.streaming.model import Device, check, load_program
+from placer.streaming.model import Device, Found, check, load_program
 from placer.streaming.rl import sample
 from placer.streaming.search import construct, exact, plans
 from tests import ROOT
@@ -225,3 +225,13 @@ def test_training_command_writes_a_policy(tmp_path: Path, capsys: pytest.Capture
     assert "policy.pt" in capsys.readouterr().out
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {"policy.pt", "checkpoint.pt", "updates.csv", "config.json"}
+
+
+def test_a_limit_that_is_too_short_for_the_policy_names_the_least(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nothing = Found(None, 9, 0, needed=6.2)
+    monkeypatch.setattr("placer.streaming.rl.sample_mappings", lambda *_, **__: nothing)
+    code, _, err = run(capsys, f"graph={FFT}", "mapper=rl", "time_limit=0.5", f"output={tmp_path}")
+    assert code == 2
+    assert "time_limit=0.5 is too short" in err and "set time_limit=7 or more" in err

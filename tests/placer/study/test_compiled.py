@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from costmodel.model.box import FOLDER
 from placer.base import InputError
 from placer.base.config import compose_config, to_dataclass
 from placer.base.workers import run_jobs
@@ -89,3 +91,24 @@ def test_a_picture_has_a_bar_for_each_network_and_other_method(tmp_path: Path) -
     }
     axes = picture(settings, results).axes[0]
     assert len(axes.containers) == 2 and "1 seeds" not in axes.get_xlabel()  # bars and their ranges
+
+
+def test_a_changed_byte_of_a_model_or_a_network_is_another_job(tmp_path: Path) -> None:
+    model, graph = tmp_path / "model.pt", tmp_path / "network.json"
+    overrides = ("fabric=small", f"graph={graph}", "cost=learned", f"cost.model_file={model}")
+    job, origins = compiled.CompileJob("own", "learned", 0, overrides), []
+    for content in ((b"1", b"1"), (b"2", b"1"), (b"2", b"2")):
+        for path, data in zip((model, graph), content, strict=True):
+            path.write_bytes(data)
+        origins.append(job.origin())
+    assert origins[0] != origins[1] != origins[2]
+    model.unlink()
+    with pytest.raises(InputError, match="model_file: cannot read"):
+        job.origin()
+
+
+def test_the_model_in_the_box_is_known_by_its_file() -> None:
+    """Another one may lie there when an interrupted comparison goes on."""
+    job = compiled.CompileJob("ffn", "learned", 0, (*FFN, "cost=learned"))
+    index = json.loads((FOLDER / "shipped.json").read_text())
+    assert job.origin()["files"] == {"shipped": index["sha256"]}

@@ -214,3 +214,22 @@ def test_strips_are_near_the_published_winner(letter: str) -> None:
 def test_unknown_presets_are_refused() -> None:
     with pytest.raises(InputError, match="unknown preset 'nope'; allowed: resnet50"):
         generate("nope")
+
+
+@pytest.mark.parametrize("name", ["resnet50", "resnet50_convs"])  # a chain, and forks
+def test_a_second_seed_searches_elsewhere(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its first scan on, and not only where rounds are random."""
+    scanned: list[list[int]] = []
+    monkeypatch.setattr(Search, "is_over", lambda self: False)
+    for part in ("_scan_single_row", "_force_rows"):
+        monkeypatch.setattr(auto.Portfolio, part, lambda self: None)
+    monkeypatch.setattr(auto.Portfolio, "scan_rows", lambda self, order: scanned.append(order.tolist()))
+    problem, orders = Problem(generate(name)), []
+    for seed in (0, 1, 2):
+        scanned.clear()
+        auto.Portfolio(Search(problem, 1.0, seed)).run()
+        orders.append([tuple(order) for order in scanned])
+        assert all(sorted(order) == list(range(problem.num)) for order in scanned)
+    assert len(orders[0]) == 2
+    assert orders[1][:2] == orders[2][:2] == orders[0]
+    assert len({orders[0][0], orders[1][2], orders[2][2]}) == 3

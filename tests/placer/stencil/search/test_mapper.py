@@ -164,6 +164,19 @@ def test_a_limit_that_is_too_short_gets_no_extra_time(monkeypatch: pytest.Monkey
     assert Clock(60.0, 10**6, begin=-8.0, ending=1.0).has_time(40.0)
 
 
+def test_the_least_limit_follows_from_how_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "process_time", lambda: now[0] / 6)
+    free, busy = (Clock(20.0, 160_000, 0.0, 2.0, slowness=slowness) for slowness in (1.0, 6.0))
+    assert free.least_limit(4096) < 5.0
+    assert busy.least_limit(4096) == pytest.approx(6 * free.least_limit(4096))
+    assert free.has_time(10.0)
+    assert not busy.has_time(10.0)  # the end alone takes 15 s
+    now[0] = 18.0  # what was measured in the meantime counts more and more
+    assert busy.slowness == pytest.approx(6.0)
+
+
 def test_an_interrupt_ends_the_search_with_a_solution() -> None:
     problem = ball((10, 10, 10), (80, 80), (5, 5, 5), 12.0)
     clock = Clock(1e9, problem.num_pes, is_interrupted=lambda: clock.seconds > 0.2)

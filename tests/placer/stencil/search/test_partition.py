@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from itertools import islice
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -153,8 +157,8 @@ def test_leftover_pes_go_to_smaller_tiles_or_to_a_finer_level() -> None:
     found = evaluate(pyramid, Plan(10, 0, 1.0, 0.0), 1.0, 16)
     assert found is not None
     assert found.base == (4.0, 4.0)
-    assert finer(found, 16) == Plan(20, 0, 1.0, 0.0)  # all four can be split
-    assert finer(found, 15) == Plan(20, 1, 2.0, 0.0)
+    assert finer(found.plan, found.base[1], 2, 16) == Plan(20, 0, 1.0, 0.0)  # all four can be split
+    assert finer(found.plan, found.base[1], 2, 15) == Plan(20, 1, 2.0, 0.0)
 
 
 @pytest.mark.slow
@@ -168,3 +172,22 @@ def test_search_gets_better_and_is_a_function_of_the_seed() -> None:
     assert runs[0] == runs[1]
     assert runs[0] == sorted(runs[0])
     assert runs[0][-1] > runs[0][0]
+
+
+def test_statistics_of_one_sampling_are_kept_beside_those_that_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take 550 MB each where volumes are large."""
+    problem = torus((20, 20, 10), (60, 40))
+    kept: list[int] = []
+
+    def build(*arguments: Any) -> Pyramid:
+        gc.collect()
+        kept.append(sum(isinstance(one, Pyramid) for one in gc.get_objects()))
+        return build_pyramid(*arguments)
+
+    monkeypatch.setattr("placer.stencil.search.search.build_pyramid", build)
+    before = sum(isinstance(one, Pyramid) for one in gc.get_objects())
+    steps = search(problem, summarise(problem), problem.num_pes, 3, Clock(1e9, problem.num_pes))
+    accuracies = [partition.accuracy for partition in islice(steps, 40)]
+    assert accuracies == sorted(accuracies)
+    assert len(kept) > 10
+    assert max(kept) <= before + 2  # that of the best, and that of the best before it, which the caller may hold

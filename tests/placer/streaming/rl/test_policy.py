@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from placer.streaming.rl import (
     TrainConfig,
     fine_tune,
     load_policy,
+    sample,
     sample_mappings,
     sample_once,
     train,
@@ -32,7 +34,7 @@ from placer.streaming.rl import (
 )
 from placer.streaming.rl.claims import summary
 from placer.streaming.rl.gym_env import StreamingEnv
-from placer.streaming.rl.policy import graphs_of, save_policy, seen_of
+from placer.streaming.rl.policy import Seen, graphs_of, save_policy, seen_of
 from placer.streaming.rl.ppo import play
 from placer.streaming.rl.train import CHECKPOINT_FILE, draw_problems
 from placer.streaming.search import UNLIMITED, Problem, list_schedule, make_problem
@@ -184,10 +186,45 @@ def test_zero_shot_beats_list_scheduling(size: int, tiles: int) -> None:
     assert sampled.cycles <= 1.15 * problem.bounds.total
 
 
-def test_a_short_limit_gets_few_games() -> None:
-    found = sample_mappings(gn(40, seed=77, tiles=64), Budget(0.01, 1), 0, load_policy(TRAINED_POLICY))
+def test_a_short_limit_gets_few_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample, "_GRACE", (1.0, 60.0))  # the first game ends on any machine
+    problem, policy = gn(40, seed=77, tiles=64), load_policy(TRAINED_POLICY)
+    found = sample_mappings(problem, Budget(0.01, 1), 0, policy)
     assert found.mapping is not None
     assert found.tries == 1
+
+
+def slow_policy(monkeypatch: pytest.MonkeyPatch, seconds: float, seconds_per_game: float) -> Policy:
+    """The trained policy on a machine that needs so long for a step."""
+    policy = load_policy(TRAINED_POLICY)
+    real = policy.forward
+
+    def forward(embedded: torch.Tensor, is_node: torch.Tensor, seen: Seen) -> tuple[torch.Tensor, torch.Tensor]:
+        time.sleep(seconds + seconds_per_game * len(seen.graph))
+        return real(embedded, is_node, seen)
+
+    monkeypatch.setattr(policy, "forward", forward)
+    return policy
+
+
+def test_a_limit_that_is_too_short_for_a_game_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, policy = gn(40, seed=77, tiles=64), slow_policy(monkeypatch, 0.05, 0.0)
+    sample_once(problem, policy, 1, 0)  # loads compiled code
+    begin = time.monotonic()
+    found = sample_mappings(problem, Budget(0.5), 0, policy)
+    assert time.monotonic() - begin < 1.1 * 0.5 + 1
+    assert found.mapping is None
+    assert found.needed is not None and found.needed > 40 * 0.05
+
+
+def test_fewer_games_are_played_where_many_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, policy = gn(20, seed=77, tiles=16), slow_policy(monkeypatch, 0.0, 0.004)
+    sample_once(problem, policy, 1, 0)  # loads compiled code
+    begin = time.monotonic()
+    found = sample_mappings(problem, Budget(0.5), 0, policy)
+    assert time.monotonic() - begin < 1.1 * 0.5 + 1
+    assert found.mapping is not None
+    assert found.tries < 64
 
 
 def test_policy_file_keeps_what_it_computes(tmp_path: Path) -> None:
