@@ -30,12 +30,12 @@ demo: $(STAMP)  ## everything at small size: simulate, judge the model in the bo
 	rm -rf data/demo
 	@echo "1/6  simulates an attention block that is placed at random: most of its time is congestion, so placement matters"
 	$(PYTHON) -m placer.simulate workload=mha fabric=small placement=random seed=0 output=data/demo/simulate
-	@echo "2/6  simulates 320 placements of 20 random netlists that no model has seen: the labels of the next step"
-	$(PYTHON) -m costmodel.dataset size=demo output=data/demo/dataset
+	@echo "2/6  simulates 320 placements of 20 random netlists on a fabric that no model has seen: the labels of the next step"
+	$(PYTHON) -m costmodel.dataset fabric=small_v2 size=demo output=data/demo/dataset
 	@echo "3/6  asks rules, boosting and the model in the box about them: whose ranks and figures are right?"
 	OMP_NUM_THREADS=1 $(PYTHON) -m costmodel.judge tests=[data/demo/dataset] cache=data/demo/encoded output=data/demo/judge
 	@echo "4/6  places an FFN and an attention block by each of them in the same time, everything counted: what is the model worth?"
-	$(PYTHON) -m costmodel.compare unseen.families=[ffn,mha] unseen.netlists=2 unseen.exclude=[data/demo/dataset] models.names=[] \
+	$(PYTHON) -m costmodel.compare fabric=small_v2 unseen.families=[ffn,mha] unseen.netlists=2 unseen.exclude=[data/demo/dataset] models.names=[] \
 		methods=[random,heuristic,pool,shipped,simulator_1x] limit=simulator_1x seconds=3 seeds=2 output=data/demo/compare
 	@echo "5/6  imports a network as you may bring it, plain PyTorch, and compiles it: cuts, layouts and placements, asked of the model"
 	$(PYTHON) -m placer.compile model=data.inputs.networks.encoder:Encoder input_shape=[1,32,64] fabric=small \

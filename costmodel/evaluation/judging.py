@@ -20,7 +20,7 @@ from costmodel.dataset import Dataset, SplitKind
 from costmodel.evaluation.methods import Predictor, checked_prediction
 from costmodel.evaluation.scores import COVERAGE, Spread, uncertainty_of
 from costmodel.model import Labelled, Model, Prediction, Selection, open_labelled, open_model, open_potentials
-from placer.base import FloatArray, InputError, Published, Settings, Some, Table
+from placer.base import FloatArray, InputError, LongArray, Published, Settings, Some, Table
 
 DECISION_HEADER = (
     "test set", "method", "netlists", "RE", "Spearman per graph", "best decile", "top-1 regret",
@@ -48,6 +48,7 @@ class JudgeConfig(Settings):
     others: tuple[Path, ...]
     data: Path | None
     tests: Some[Path]
+    exclude: tuple[Path, ...]
     cache: Path
     output: Path
     publish: Path | None = None
@@ -87,14 +88,20 @@ def judge(config: JudgeConfig) -> Judgement:
 
     Without `config.data`, rules and trees learn from the other netlists of each test set, by folds:
     they then know the fabric and the families better than a model that has seen none of them.
+    Netlists that are in a dataset of `config.exclude` do not count.
     Raises InputError when a dataset or a model cannot be read, or a test set was learned from.
     """
     networks = {path.stem: [open_model(path)] for path in config.others}
     networks[MODEL] = [open_model(location) for location in config.models]
     known = None if config.data is None else _whole(open_labelled(config.data, config.cache))
     result = Judgement()
+    seen = {name for folder in config.exclude for name in Dataset.open(folder).fingerprints}
     for folder in config.tests:
-        name, test = folder.name, _whole(open_labelled(folder, config.cache))
+        data = open_labelled(folder, config.cache)
+        unseen = np.flatnonzero([name not in seen for name in Dataset.open(folder).fingerprints])
+        if not len(unseen):
+            raise InputError(f"tests: all netlists of {folder} are in a dataset of exclude; name another test set")
+        name, test = folder.name, Selection(data, np.flatnonzero(np.isin(data.netlist, unseen)))
         for model in (model for models in networks.values() for model in models):
             if model.origin.get("dataset") == test.data.content_hash:
                 raise InputError(f"tests: {folder} is what a model has learned from; name other datasets")
@@ -103,7 +110,7 @@ def judge(config: JudgeConfig) -> Judgement:
         for method, models in networks.items():
             said = [_of_decisions(checked_prediction(model, test), test) for model in models]
             result.decisions[name, method] = said
-        _judge_netlists(result, name, networks[MODEL], folder, config)
+        _judge_netlists(result, name, networks[MODEL], folder, unseen, config)
     return result
 
 
@@ -133,11 +140,14 @@ def _of_decisions(found: Prediction, test: Selection) -> dict[str, float]:
     return scores | _coverage(found, test.throughput)
 
 
-def _judge_netlists(result: Judgement, name: str, models: Sequence[Model], folder: Path, config: JudgeConfig) -> None:
-    """Add what is said of the netlists of a test set, if their potentials are known."""
-    test = open_potentials(folder, config.cache)
-    if test is None:
+def _judge_netlists(
+    result: Judgement, name: str, models: Sequence[Model], folder: Path, unseen: LongArray, config: JudgeConfig
+) -> None:
+    """Add what is said of the unseen netlists of a test set, if their potentials are known."""
+    found = open_potentials(folder, config.cache)
+    if found is None:
         return
+    test = Selection(found.data, np.intersect1d(found.ids, unseen))
     known = None if config.data is None else open_potentials(config.data, config.cache)
     names = ["samples", "bound_cycles"]
     columns = Dataset.open(folder).netlists_file.read_columns(names)

@@ -51,6 +51,15 @@ def test_both_questions_are_judged_beside_the_baselines(tmp_path: Path, capsys: 
     figures = {figure.name: figure for figure in read_figures(tmp_path / "judge/figures.json")}
     assert figures.keys() >= {"judge test decisions spearman", "judge test netlists relative_error"}
     assert figures["judge test decisions relative_error"].better == "lower"
+    write(tmp_path / "mixed", 24, 12)  # four of its netlists are in the test set, eight are new
+    code, _, err = call(
+        capsys, *common, "others=[]", f"exclude=[{tmp_path / 'test'}]", f"tests=[{tmp_path / 'mixed'}]",
+        f"output={tmp_path / 'judge'}",
+    )  # fmt: skip
+    rows = (tmp_path / "judge/decisions.csv").read_text().splitlines()
+    assert (code, err) == (0, "") and {row.split(",")[2] for row in rows[1:]} == {"8"}
+    code, _, err = call(capsys, *common, f"exclude=[{tmp_path / 'test'}]", f"tests=[{tmp_path / 'test'}]")
+    assert code == 2 and "all netlists of" in err
     code, _, err = call(capsys, *common, f"tests=[{tmp_path / 'data'}]", f"output={tmp_path / 'judge'}")
     assert code == 2
     assert "is what a model has learned from" in err
