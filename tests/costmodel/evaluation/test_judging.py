@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.dataset import make_splits, write_splits
+from costmodel.dataset import Dataset, NetlistSamples, make_splits, write_splits
 from costmodel.judge import main
 from costmodel.training import run
 from placer.base import read_figures
@@ -20,11 +20,14 @@ pytestmark = pytest.mark.slow
 
 def write(folder: Path, first: int, number: int = 8) -> None:
     """Netlists in pairs that are plans of one segment."""
-    samples = [
-        replace(tiny_samples(first + i), netlist_id=i, origin=replace(tiny_samples(first + i).origin, segment=i // 2))
-        for i in range(number)
-    ]
+    samples = [_one_of_two(first + i, i) for i in range(number)]
     write_splits(folder, make_splits(write_dataset(folder, samples, metadata()), num_folds=2))
+
+
+def _one_of_two(number: int, place: int) -> NetlistSamples:
+    samples, segment = tiny_samples(number), place // 2
+    netlist = replace(samples.netlist, family=("even", "odd")[segment % 2])
+    return replace(samples, netlist_id=place, netlist=netlist, origin=replace(samples.origin, segment=segment))
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int | str | None, str, str]:
@@ -51,13 +54,17 @@ def test_both_questions_are_judged_beside_the_baselines(tmp_path: Path, capsys: 
     figures = {figure.name: figure for figure in read_figures(tmp_path / "judge/figures.json")}
     assert figures.keys() >= {"judge test decisions spearman", "judge test netlists relative_error"}
     assert figures["judge test decisions relative_error"].better == "lower"
-    write(tmp_path / "mixed", 24, 12)  # four of its netlists are in the test set, eight are new
+    write(tmp_path / "mixed", 24, 16)  # some of its netlists are in the test set
+    seen, mixed = (Dataset.open(tmp_path / name).fingerprints for name in ("test", "mixed"))
+    unseen = sum(name not in seen for name in mixed)
+    assert 0 < unseen < len(mixed)
     code, _, err = call(
         capsys, *common, "others=[]", f"exclude=[{tmp_path / 'test'}]", f"tests=[{tmp_path / 'mixed'}]",
         f"output={tmp_path / 'judge'}",
     )  # fmt: skip
     rows = (tmp_path / "judge/decisions.csv").read_text().splitlines()
-    assert (code, err) == (0, "") and {row.split(",")[2] for row in rows[1:]} == {"8"}
+    assert not err
+    assert code == 0 and {row.split(",")[2] for row in rows[1:]} == {str(unseen)}
     code, _, err = call(capsys, *common, f"exclude=[{tmp_path / 'test'}]", f"tests=[{tmp_path / 'test'}]")
     assert code == 2 and "all netlists of" in err
     code, _, err = call(capsys, *common, f"tests=[{tmp_path / 'data'}]", f"output={tmp_path / 'judge'}")
