@@ -26,7 +26,7 @@ from costmodel.inference import LearnedSearch, predict_encoded
 from costmodel.model import SHIPPED, open_model
 from costmodel.networks import FlowConfig, FlowNetwork, build_network
 from placer.annealing import AnnealOptions, Counts, MoveMix, Refusal, Start, anneal, random_start, start_of
-from placer.base import Cell, Table, make_folder, png, write_atomic
+from placer.base import Cell, Table, make_console, make_folder, png, write_atomic
 from placer.bench import SAMPLE_CYCLES, seconds
 from placer.cost import HeuristicCost
 from placer.decision import Decisions, allowed_sites, random_sites
@@ -198,7 +198,7 @@ def _encode(fabric: Fabric, netlist: Netlist, decisions: Decisions) -> tuple[Net
 def main() -> None:
     """Run the benchmark and print its table."""
     torch.set_num_threads(1)
-    console = Console()
+    console = make_console()
     versions = ", ".join(f"{name} {version(name)}" for name in ("numba", "torch", "dgl"))
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     console.print(f"{machine}, Python {platform.python_version()}, {versions}")

@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from placer.annealing import AnnealOptions, Schedule, Start, anneal
-from placer.base import Cell, FloatArray, IntArray, Table, make_folder, png, write_atomic
+from placer.base import Cell, FloatArray, IntArray, Table, make_console, make_folder, png, write_atomic
 from placer.cost import HeuristicCost
 from placer.decision import Decisions, random_sites
 from placer.decision.routing import RoutingMethod, route
@@ -342,7 +342,7 @@ def first_label() -> None:
 
 def main() -> None:
     """Run all benchmarks and print the tables."""
-    console = Console()
+    console = make_console()
     versions = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy"))
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     console.print(f"{machine}, Python {platform.python_version()}, {versions}")

@@ -11,7 +11,7 @@ from rich.console import Console
 from costmodel.dataset.build import Content, Hardware, build_dataset
 from costmodel.dataset.generate import SampleOptions
 from costmodel.dataset.report import ReportSummary, check_table, report_dataset
-from placer.base import Table, counting_bar
+from placer.base import Table, counting_bar, make_console
 from placer.base.config import run_command, to_dataclass
 from placer.base.workers import Workers
 from placer.fabric import Fabric
@@ -57,7 +57,7 @@ class DatasetConfig(Workers):
 
 def main(config: DictConfig) -> None:
     """Make a dataset of labelled decisions, write a report about it and print what that says first."""
-    settings, console = to_dataclass(DatasetConfig, config), Console()
+    settings, console = to_dataclass(DatasetConfig, config), make_console()
     content = settings.content()
     with counting_bar("shards") as on_progress:
         dataset, splits = build_dataset(content, settings.output, settings, on_progress)

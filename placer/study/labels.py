@@ -15,9 +15,8 @@ from itertools import product
 
 import numpy as np
 from omegaconf import DictConfig
-from rich.console import Console
 
-from placer.base import Cell, Count, FloatArray, InputError, Some, Table, Whole, require_folder
+from placer.base import Cell, Count, FloatArray, InputError, Some, Table, Whole, make_console, require_folder
 from placer.base.config import run_command, to_dataclass
 from placer.decision import random_sites
 from placer.decision.routing import RoutingMethod, route
@@ -190,7 +189,7 @@ def main(config: DictConfig) -> None:
     short = list(short_labels(settings))
     tables.append(Table(SHORT_HEADER, short_rows(short), "Short labels against full ones"))
     write_study(settings.output, "labels", tables, [*values(results, defaults), short_values(short)])
-    show_study(Console(), settings.output, tables)
+    show_study(make_console(), settings.output, tables)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,9 @@ from functools import partial
 
 import numpy as np
 from omegaconf import DictConfig
-from rich.console import Console
 from scipy.stats import spearmanr
 
-from placer.base import Cell, Count, Table, require_folder
+from placer.base import Cell, Count, Table, make_console, require_folder
 from placer.base.config import run_command, to_dataclass
 from placer.cost import HeuristicCost
 from placer.decision import Decisions, random_sites
@@ -111,7 +110,7 @@ def main(config: DictConfig) -> None:
     values: list[list[Cell]] = [[getattr(result, name) for name in fields] for result in results]
     tables = [summary(results)]
     write_study(settings.output, "measured", tables, [Table(fields, values, name="measured")])
-    show_study(Console(), settings.output, tables)
+    show_study(make_console(), settings.output, tables)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,8 @@ from typing import Annotated
 import numpy as np
 from matplotlib.figure import Figure
 from omegaconf import DictConfig
-from rich.console import Console
 
-from placer.base import Cell, FloatArray, Some, Table, Whole, Within, png, require_folder, write_atomic
+from placer.base import Cell, FloatArray, Some, Table, Whole, Within, make_console, png, require_folder, write_atomic
 from placer.base.config import run_command, to_dataclass
 from placer.decision import Decisions, random_sites
 from placer.decision.routing import RoutingMethod, route
@@ -148,7 +147,7 @@ def main(config: DictConfig) -> None:
     tables = [summary(results)]
     write_study(settings.output, "spread", tables, [netlists(results)])
     write_atomic(settings.output / "spread.png", png(_figure(results)))
-    show_study(Console(), settings.output, tables)
+    show_study(make_console(), settings.output, tables)
 
 
 if __name__ == "__main__":
