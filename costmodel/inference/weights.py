@@ -8,7 +8,8 @@ full vectors. The first axis counts the members of an ensemble.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -82,7 +83,7 @@ def weights_of(networks: Sequence[FlowNetwork], hardware: SingleArray, max_hops:
     config = networks[0].config
     if any(network.config != config for network in networks):
         raise InputError("the models of an ensemble must have networks of the same configuration")
-    with torch.inference_mode():
+    with _one_thread(), torch.inference_mode():
         members = [_member(network, torch.from_numpy(hardware), max_hops) for network in networks]
     stacked = {name: np.stack([member[name] for member in members]) for name in members[0]}
     arrays = {name: _aligned(array) for name, array in stacked.items()}
@@ -91,10 +92,21 @@ def weights_of(networks: Sequence[FlowNetwork], hardware: SingleArray, max_hops:
 
 def facts_of(networks: Sequence[FlowNetwork], features: NetlistFeatures) -> Facts:
     """Return what does not depend on the decision."""
-    with torch.inference_mode():
+    with _one_thread(), torch.inference_mode():
         rows = [_facts(network, features) for network in networks]
     units, flows = zip(*rows, strict=True)
     return Facts(_aligned(np.stack(units)), _aligned(np.stack(flows)))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch do small products in this thread: on a busy machine, threads that wait for others take longer."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _facts(network: FlowNetwork, features: NetlistFeatures) -> tuple[SingleArray, SingleArray]:

@@ -79,11 +79,11 @@ class Netlist:
     def num_flows(self) -> int:
         return len(self.flows)
 
-    @property
+    @cached_property
     def num_stages(self) -> int:
         return 1 + max((unit.stage for unit in self.units), default=0)
 
-    @property
+    @cached_property
     def bound_cycles(self) -> int:
         """Return the least cycles per sample: the work of the slowest compute unit alone."""
         return max((u.cycles for u in self.units if u.kind == SiteKind.COMPUTE), default=1)
