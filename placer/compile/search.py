@@ -1,6 +1,7 @@
 """The search: draft, verify, learn, until the time is over.
 
-1. The plan by rules is placed and simulated: the first result, which only a faster one replaces.
+1. New plans of all segments are judged, and the network that is believed to be the fastest is placed and
+   simulated: the first result, which only a faster one replaces. A plan that is given is placed first.
 2. Every round, workers judge new plans of the segments that matter, and place and simulate the plans
    from which most is to be expected.
 3. What was measured corrects what is expected of other plans, and the best way through the network is
@@ -66,8 +67,10 @@ class Search:
         if plan is not None:
             check_plan(fabric, graph, plan)
         self.plan = plan or default_plan(fabric, graph, batch=options.batch)
+        self.has_plan = plan is not None
         self.places = near_segments(fabric, graph, self.plan, options.batch, SLACK if options.cuts else -1.0, MAX_KINDS)
         self.kinds = self._first_kinds()
+        self.first = [(kind, kind.entries[0]) for kind in self.kinds if kind.entries]  # of that plan
         self.book = Book(fabric, self.places, self.kinds, options.batch)
         self.best: CompiledNetwork | None = None
         self.history: list[Progress] = []
@@ -99,8 +102,7 @@ class Search:
         is_interrupted = False
         try:
             with workers.crew(do) as crew:
-                self._begin(crew)
-                rounds = 0
+                rounds = self._begin(crew)
                 while self._seconds_left > 0 and rounds != self.options.max_rounds:
                     self._round(crew, rounds)
                     rounds += 1
@@ -120,12 +122,28 @@ class Search:
     def _seconds_left(self) -> float:
         return self._until - time.monotonic()
 
-    def _begin(self, crew: Crew) -> None:
-        """Place the first plan, whatever time that takes."""
-        first = [(kind, kind.entries[0]) for kind in self.kinds if kind.entries]
-        self._do(crew, [], [(kind, entry, math.inf) for kind, entry in first], math.inf)
+    def _begin(self, crew: Crew) -> int:
+        """Get a first result, whatever time that takes; return the number of rounds in it.
+
+        A first round judges plans without placing any, and the best draft is placed; a plan that was given comes
+        first of all, as does that by rules where there is nothing to draft or the draft cannot be simulated.
+        """
+        has_draft = self.options.layouts and not self.has_plan
+        if has_draft:
+            self._round(crew, 0)
+            kinds = {kind.number: kind for kind in self.kinds}
+            drafted = dict.fromkeys(self.places[number].kind for number in self.book.draft().path)
+            chosen = [(kinds[number], self.book.promising(kinds[number])[0], math.inf) for number in drafted]
+            self._do(crew, [], chosen, math.inf)
         if self.best is None:
-            names = [kind.places[0].names[0] for kind, entry in first if entry.run is None]
+            self._place_first_plan(crew)
+        return int(has_draft)
+
+    def _place_first_plan(self, crew: Crew) -> None:
+        """Place the plan that was given, or that by rules. Raises InputError when it cannot be simulated."""
+        self._do(crew, [], [(kind, entry, math.inf) for kind, entry in self.first], math.inf)
+        if self.best is None:
+            names = [kind.places[0].names[0] for kind, entry in self.first if entry.run is None]
             raise InputError(f"no placement of the section of {names[0]!r} reached a steady state; use another seed")
 
     def _round(self, crew: Crew, number: int) -> None:
