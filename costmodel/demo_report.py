@@ -107,7 +107,7 @@ def summary(found: Found) -> list[str]:
         f"**Who knows good placements without simulating them?** (steps 2, 3) {ranking_verdict(found.judged)}",
         f"**And in a search of the same seconds?** (step 4) {search_verdict(found.placements)}",
         f"**It works for networks of your own** (step 5): an encoder layer in plain PyTorch was compiled, "
-        f"{first / last:.2f} times as fast as the first draft that was placed.",
+        f"{first / last:.2f} times as fast as the first plan that was placed.",
         "**Why a model, if there is a simulator?** " + _why(found),
     ]
 

@@ -17,7 +17,7 @@ def main(config: DictConfig) -> None:
     settings = to_dataclass(CompileConfig, config)
     require_folder(settings.output)
     console = make_console()
-    with StatusLine("compiling", "plans are judged first") as line:
+    with StatusLine("compiling", "the first plan is placed") as line:
         compiled = settings.compiled(watch_on(console, line))
         line.note("writing")
         compiled.save(settings.output)

@@ -30,6 +30,7 @@ class CompileConfig(Source):
     max_rounds: Count | None
     cuts: bool
     layouts: bool
+    draft_first: bool | None
     executor: ExecutorKind
     workers: Count | None
     ray_address: str | None
@@ -40,8 +41,9 @@ class CompileConfig(Source):
         plan = None if self.plan is None else load_plan(self.plan)
         graph = graph or self.make_graph()
         seconds = max(self.time_limit - (time.monotonic() - begin), SHORTEST)  # reading counts
+        draft_first = self.cost.name == "learned" if self.draft_first is None else self.draft_first
         options = Options(
-            self.cost, self.rules, self.batch, self.seed, seconds, self.max_rounds, self.cuts, self.layouts
+            self.cost, self.rules, self.batch, self.seed, seconds, self.max_rounds, self.cuts, self.layouts, draft_first
         )
         workers = Workers(executor=self.executor, workers=self.workers, ray_address=self.ray_address)
         return compile_network(self.fabric, graph, options, workers, plan, watch)

@@ -1,7 +1,8 @@
 """The search: draft, verify, learn, until the time is over.
 
-1. New plans of all segments are judged, and the network that is believed to be the fastest is placed and
-   simulated: the first result, which only a faster one replaces. A plan that is given is placed first.
+1. The plan by rules is placed and simulated: the first result, which only a faster one replaces. With
+   `draft_first`, new plans of all segments are judged before that, and what is believed to be the fastest
+   network takes its place; a plan that is given is placed first in any case.
 2. Every round, workers judge new plans of the segments that matter, and place and simulate the plans
    from which most is to be expected.
 3. What was measured corrects what is expected of other plans, and the best way through the network is
@@ -50,6 +51,7 @@ class Options:
     max_rounds: int | None = None  # None: as many as there is time for
     cuts: bool = True  # look for other cuts than those of the first plan,
     layouts: bool = True  # and for other layouts of sections; without both, only placements are searched
+    draft_first: bool = False  # place the best draft first; False: the plan by rules
 
 
 Watch = Callable[[Progress, float], None]  # the best so far, and its share of the peak
@@ -125,10 +127,10 @@ class Search:
     def _begin(self, crew: Crew) -> int:
         """Get a first result, whatever time that takes; return the number of rounds in it.
 
-        A first round judges plans without placing any, and the best draft is placed; a plan that was given comes
-        first of all, as does that by rules where there is nothing to draft or the draft cannot be simulated.
+        With a draft, a first round judges plans without placing any, and the best draft is placed; where it cannot
+        be simulated, the plan by rules is.
         """
-        has_draft = self.options.layouts and not self.has_plan
+        has_draft = self.options.draft_first and self.options.layouts and not self.has_plan
         if has_draft:
             self._round(crew, 0)
             kinds = {kind.number: kind for kind in self.kinds}

@@ -127,7 +127,7 @@ class Result:
     """What came out of it."""
 
     cycles_per_input: float
-    first_cycles_per_input: float  # of the first draft that was placed
+    first_cycles_per_input: float  # of the first plan that was placed
     share_of_peak: float
     seconds: float
     sections: int

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
-from placer.base import DoesNotFitError, InputError
+from placer.base import DoesNotFitError, FloatArray, InputError
 from placer.base.workers import WorkerCrashError, Workers
 from placer.compile import compile_network
-from placer.fabric import load_fabric
+from placer.cost import HeuristicCost, Rules
+from placer.fabric import Fabric, load_fabric
 from placer.graph.workloads import build
 from placer.graph.workloads.specs import FfnSpec, MhaSpec, MlpSpec, Spec
+from placer.netlist import Netlist
 from placer.netlist.lowering import default_plan
 from tests.placer.compile.cases import SMALL, compiled, options
 from tests.placer.netlist.evaluate import assert_computes, assert_counts
@@ -33,11 +38,37 @@ def test_a_compiled_network_is_legal_and_computes_the_same(spec: Spec) -> None:
     assert network.cycles_per_input == cycles[-1]
 
 
-def test_the_best_draft_is_placed_first_and_later_results_are_faster() -> None:
+def test_the_first_result_is_the_plan_by_rules_and_later_ones_are_faster() -> None:
     first, more = compiled(FFN, options(1)), compiled(FFN, options(3))
     assert first.history[0].cycles_per_input == more.history[0].cycles_per_input
     assert more.cycles_per_input <= first.cycles_per_input <= first.history[0].cycles_per_input
     alone = compiled(FFN, options(None, seconds=1e-3))  # there is one result, however short the time
+    assert len(alone.history) == 1 and alone.plan == default_plan(SMALL, FFN, batch=4)
+    assert alone.cycles_per_input == first.history[0].cycles_per_input
+
+
+class ManyUnits(HeuristicCost):
+    """Believes that the more units, the better."""
+
+    def potential(self, netlists: Sequence[Netlist]) -> FloatArray:
+        return np.array([(netlist.num_units / 100) ** 6 for netlist in netlists])
+
+
+@dataclass(frozen=True)
+class ManyUnitsChoice:
+    name: str = "many units"
+
+    def model(self, fabric: Fabric, rules: Rules, seed: int) -> ManyUnits:
+        return ManyUnits(fabric, rules)
+
+
+def test_the_best_draft_may_be_placed_first() -> None:
+    drafted = replace(options(), draft_first=True, cost=ManyUnitsChoice())
+    first, more = (compiled(FFN, replace(drafted, max_rounds=rounds)) for rounds in (1, 3))
+    assert first.history[0].cycles_per_input == more.history[0].cycles_per_input
+    assert more.cycles_per_input <= first.cycles_per_input
+    assert first.plan != default_plan(SMALL, FFN, batch=4), "a plan that is believed to be faster"
+    alone = compiled(FFN, replace(drafted, max_rounds=None, time_limit=1e-3))
     assert len(alone.history) == 1 and alone.plan == default_plan(SMALL, FFN, batch=4), "no time for drafts"
 
 
@@ -62,7 +93,7 @@ def test_workers_do_not_change_what_is_found() -> None:
 
 def test_ctrl_c_keeps_the_best_so_far() -> None:
     def press(number: int) -> None:
-        if number == 2:  # plans are judged, the best draft is placed, more are judged and placed
+        if number == 1:
             raise KeyboardInterrupt
 
     network = compiled(FFN, options(5), before_round=press)
