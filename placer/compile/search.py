@@ -1,8 +1,8 @@
 """The search: draft, verify, learn, until the time is over.
 
 1. The plan by rules is placed and simulated: the first result, which only a faster one replaces. With
-   `draft_first`, new plans of all segments are judged before that, and what is believed to be the fastest
-   network takes its place; a plan that is given is placed first in any case.
+   `draft_first`, new plans of all segments are judged before that, and its sections are laid out as is believed
+   to be the fastest; a plan that is given is placed as it is.
 2. Every round, workers judge new plans of the segments that matter, and place and simulate the plans
    from which most is to be expected.
 3. What was measured corrects what is expected of other plans, and the best way through the network is
@@ -127,16 +127,14 @@ class Search:
     def _begin(self, crew: Crew) -> int:
         """Get a first result, whatever time that takes; return the number of rounds in it.
 
-        With a draft, a first round judges plans without placing any, and the best draft is placed; where it cannot
-        be simulated, the plan by rules is.
+        With a draft, a first round judges plans without placing any, and the best layouts of the sections by rules are
+        placed (other cuts wait until something was measured); where they cannot be simulated, the plan by rules is.
         """
         has_draft = self.options.draft_first and self.options.layouts and not self.has_plan
         if has_draft:
             self._round(crew, 0)
-            kinds = {kind.number: kind for kind in self.kinds}
-            drafted = dict.fromkeys(self.places[number].kind for number in self.book.draft().path)
-            chosen = [(kinds[number], self.book.promising(kinds[number])[0], math.inf) for number in drafted]
-            self._do(crew, [], chosen, math.inf)
+            best = [(kind, self.book.promising(kind)[0], math.inf) for kind, _ in self.first]
+            self._do(crew, [], best, math.inf)
         if self.best is None:
             self._place_first_plan(crew)
         return int(has_draft)
