@@ -98,7 +98,7 @@ data/test_plans/splits.json: | $(STAMP)
 	$(PYTHON) -m costmodel.dataset size=plans short_labels=true seed=8 size.netlists_per_family=12 output=data/test_plans
 
 TESTS := small small_v2 plasticine held_out published plans
-judge: $(TESTS:%=data/test_%/splits.json)  ## judge the model in the box on fabrics and netlists that it has never seen; ARGS="data=data/dataset_foundation ..." (conf/judge.yaml)
+judge: $(TESTS:%=data/test_%/splits.json)  ## judge the model in the box on fabrics and netlists that it has never seen; ARGS="exclude=[data/dataset_box] ..." leaves out what it has learned from, after make model (conf/judge.yaml)
 	$(PYTHON) -m costmodel.judge $(ARGS)
 
 data/model_guha/guha.pt: | data/dataset_default/splits.json
